@@ -1,0 +1,123 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// aim is a Target made ready for probing: what can be found out once is found
+// out once.
+type aim struct {
+	host   string
+	addr   netip.Addr // of a target that is no name
+	port   uint16
+	source netip.Addr
+	limit  time.Duration
+	dialer net.Dialer
+}
+
+// newAim checks t. Errors say what about the target is wrong.
+func newAim(t Target, kind TargetKind) (*aim, error) {
+	if t.Host == "" {
+		return nil, errors.New("the check needs a target")
+	}
+	if kind == TargetPort && t.Port == 0 {
+		return nil, fmt.Errorf("target %s has no port", t.Host)
+	}
+	a := &aim{host: t.Host, port: t.Port, source: t.Source.Unmap(), limit: t.Limit}
+	if addr, err := netip.ParseAddr(t.Host); err == nil {
+		a.addr = addr.Unmap()
+		if a.source.IsValid() && a.source.Is4() != a.addr.Is4() {
+			return nil, fmt.Errorf("source %s and target %s are of different address families", a.source, a.addr)
+		}
+	}
+	a.dialer.KeepAlive = -1 // the connection is gone before a keepalive could be due
+	a.dialer.ControlContext = latePort
+	return a, nil
+}
+
+// latePort lets the kernel choose the local port at connect rather than at
+// bind, which DialTCP does even without a source address. A port would
+// otherwise be taken from all targets at once: with a thousand checks a second
+// the kernel would look for a free one for milliseconds, and could run out.
+func latePort(_ context.Context, _, _ string, c syscall.RawConn) error {
+	var serr error
+	err := c.Control(func(fd uintptr) {
+		serr = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	})
+	return errors.Join(err, serr)
+}
+
+// resolve returns the address to probe. A name is looked up at each probe and
+// the first address that the resolver prefers (RFC 6724) is taken: trying the
+// others would hide that one of them does not work.
+func (a *aim) resolve(ctx context.Context) (netip.Addr, *failure) {
+	if a.addr.IsValid() {
+		return a.addr, nil
+	}
+	return a.lookup(ctx, a.host)
+}
+
+func (a *aim) lookup(ctx context.Context, host string) (netip.Addr, *failure) {
+	network := "ip"
+	if a.source.IsValid() {
+		network = "ip6"
+		if a.source.Is4() {
+			network = "ip4"
+		}
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
+	if err == nil && len(addrs) > 0 {
+		return addrs[0].Unmap(), nil
+	}
+	var de *net.DNSError
+	switch {
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		return netip.Addr{}, &failure{CauseInternal, "the probe was stopped"}
+	case errors.As(err, &de) && de.IsNotFound, err == nil:
+		return netip.Addr{}, failf(CauseResolve, "name %s has no address", host)
+	case errors.As(err, &de) && de.IsTimeout, ctx.Err() != nil:
+		return netip.Addr{}, failf(CauseResolve, "name %s was not resolved within %s", host, a.limitText())
+	case errors.As(err, &de):
+		return netip.Addr{}, failf(CauseResolve, "name %s was not resolved: %s", host, de.Err)
+	default:
+		return netip.Addr{}, failf(CauseResolve, "name %s was not resolved: %v", host, err)
+	}
+}
+
+// dialAddr opens a connection for net/http and crypto/tls.
+func (a *aim) dialAddr(ctx context.Context, to netip.AddrPort) (net.Conn, *failure) {
+	var from netip.AddrPort
+	if a.source.IsValid() {
+		from = netip.AddrPortFrom(a.source, 0)
+	}
+	conn, err := a.dialer.DialTCP(ctx, "tcp", from, to)
+	if err != nil {
+		return nil, a.dialFailure(ctx, err)
+	}
+	return conn, nil
+}
+
+// dialFailure explains why a connection could not be made.
+func (a *aim) dialFailure(ctx context.Context, err error) *failure {
+	f := netFailure(ctx, err, "no answer within "+a.limitText()+" (SYN not answered)")
+	if a.source.IsValid() && errors.Is(err, syscall.EADDRNOTAVAIL) {
+		f.detail = fmt.Sprintf("source address %s is not on this host, or it has no free port left", a.source)
+	}
+	return f
+}
+
+// limitText is the time a probe has, for sentences.
+func (a *aim) limitText() string {
+	if a.limit > 0 {
+		return a.limit.String()
+	}
+	return "the timeout"
+}

@@ -1,0 +1,109 @@
+package checks
+
+import "time"
+
+// Types returns the check types, in the order in which the manual describes
+// them. Each call makes a new slice.
+//
+// The fields of the option structs are plain (string, bool, int,
+// time.Duration, []string, map[string]string), and the zero value of each
+// means its default, so that Options are usable without a configuration, too.
+func Types() []Type {
+	return []Type{
+		{
+			Name: "tcp",
+			Doc:  "connects to a TCP port, and optionally sends something and expects an answer",
+			New:  func() Options { return new(TCPOptions) },
+		},
+		{
+			Name: "http",
+			Doc:  "makes one HTTP/1.1 request on a fresh connection and looks at status and body",
+			New:  func() Options { return new(HTTPOptions) },
+		},
+		{
+			Name: "https",
+			Doc:  "is http over TLS, and looks at the certificate as well",
+			New:  func() Options { return new(HTTPSOptions) },
+		},
+		{
+			Name: "icmp",
+			Doc:  "sends ICMP echo requests and looks at loss and round trip time",
+			New:  func() Options { return new(ICMPOptions) },
+		},
+		{
+			Name: "exec",
+			Doc:  "runs a command and takes its exit status as Nagios plugins mean it",
+			New:  func() Options { return new(ExecOptions) },
+		},
+	}
+}
+
+// TCPOptions are the settings of a tcp check. Without any it only connects.
+type TCPOptions struct {
+	Send      string `yaml:"send" doc:"text to send once connected; write line ends as \\r\\n in double quotes"`
+	SendHex   string `yaml:"send_hex" doc:"the same as hexadecimal digits, blanks allowed; instead of send"`
+	Expect    string `yaml:"expect" doc:"text that must come within the first 64 KiB of the answer"`
+	ExpectHex string `yaml:"expect_hex" doc:"the same as hexadecimal digits, blanks allowed; instead of expect"`
+	Match     string `yaml:"match" default:"contains" enum:"contains,prefix" doc:"where the expected bytes must stand in the answer: anywhere, or at its start"`
+}
+
+// HTTPOptions are the settings of an http check.
+type HTTPOptions struct {
+	Method          string            `yaml:"method" default:"GET" doc:"request method"`
+	Path            string            `yaml:"path" default:"/" doc:"path, with query where needed"`
+	Host            string            `yaml:"host" doc:"Host header; the target by default"`
+	Headers         map[string]string `yaml:"headers" doc:"more request headers"`
+	ExpectStatus    []string          `yaml:"expect_status" default:"200-299" doc:"wanted status codes: single ones and ranges, as in [200-299, 301]"`
+	ExpectBody      string            `yaml:"expect_body" doc:"regular expression (RE2) that must match within the first 256 KiB of the body"`
+	FollowRedirects bool              `yaml:"follow_redirects" doc:"follow up to 5 redirects, and judge the last answer"`
+}
+
+// HTTPSOptions are the settings of an https check: those of HTTPOptions, and
+// TLS. They are written out and not embedded, so that whoever makes a schema
+// of them needs no rule for embedding.
+type HTTPSOptions struct {
+	Method          string            `yaml:"method" default:"GET" doc:"request method"`
+	Path            string            `yaml:"path" default:"/" doc:"path, with query where needed"`
+	Host            string            `yaml:"host" doc:"Host header; the target by default"`
+	Headers         map[string]string `yaml:"headers" doc:"more request headers"`
+	ExpectStatus    []string          `yaml:"expect_status" default:"200-299" doc:"wanted status codes: single ones and ranges, as in [200-299, 301]"`
+	ExpectBody      string            `yaml:"expect_body" doc:"regular expression (RE2) that must match within the first 256 KiB of the body"`
+	FollowRedirects bool              `yaml:"follow_redirects" doc:"follow up to 5 redirects, and judge the last answer"`
+	CAFile          string            `yaml:"ca_file" doc:"PEM file of the authorities to trust; those of the system by default"`
+	CertFile        string            `yaml:"cert_file" doc:"PEM file of the client certificate and its chain"`
+	KeyFile         string            `yaml:"key_file" doc:"PEM file of the client certificate's key"`
+	ServerName      string            `yaml:"server_name" doc:"name that the certificate must have, and that is sent as SNI; the host by default"`
+	SkipVerify      bool              `yaml:"skip_verify" doc:"take any certificate, even an expired one"`
+}
+
+// ICMPOptions are the settings of an icmp check.
+type ICMPOptions struct {
+	Count   int           `yaml:"count" default:"1" doc:"echo requests of one probe, 1 to 100"`
+	Spacing time.Duration `yaml:"spacing" default:"100ms" doc:"between two echo requests of one probe; all must leave within the timeout"`
+	MaxLoss int           `yaml:"max_loss" doc:"percentage of echo requests that may stay unanswered, 0 to 99"`
+	MaxRTT  time.Duration `yaml:"max_rtt" doc:"limit of the average round trip time; none by default"`
+}
+
+// ExecOptions are the settings of an exec check.
+type ExecOptions struct {
+	Command   []string          `yaml:"command" required:"true" doc:"the command and its arguments; with shell, the script as one element"`
+	Shell     bool              `yaml:"shell" doc:"run the command with sh -c"`
+	Env       map[string]string `yaml:"env" doc:"environment besides PATH, LANG and RHID_TARGET_HOST, RHID_TARGET_PORT, RHID_SOURCE, RHID_TIMEOUT"`
+	WarningIs string            `yaml:"warning_is" default:"ok" enum:"ok,fail" doc:"what exit status 1 means"`
+}
+
+// NeedsTarget implements Options.
+func (*TCPOptions) NeedsTarget() TargetKind { return TargetPort }
+
+// NeedsTarget implements Options.
+func (*HTTPOptions) NeedsTarget() TargetKind { return TargetPort }
+
+// NeedsTarget implements Options.
+func (*HTTPSOptions) NeedsTarget() TargetKind { return TargetPort }
+
+// NeedsTarget implements Options.
+func (*ICMPOptions) NeedsTarget() TargetKind { return TargetHost }
+
+// NeedsTarget implements Options. A command is told its target where the
+// service has servers, and does without one otherwise.
+func (*ExecOptions) NeedsTarget() TargetKind { return TargetNone }

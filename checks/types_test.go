@@ -1,0 +1,121 @@
+package checks
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every option needs what the configuration, its schema and the manual are
+// made from, and must not hide a key that all checks have.
+func TestTypesAreDescribed(t *testing.T) {
+	common := "type interval fast_interval timeout fall rise address source allow_vip"
+	plain := map[reflect.Type]bool{
+		reflect.TypeFor[string](): true, reflect.TypeFor[bool](): true, reflect.TypeFor[int](): true,
+		reflect.TypeFor[time.Duration](): true, reflect.TypeFor[[]string](): true, reflect.TypeFor[map[string]string](): true,
+	}
+	names := map[string]bool{}
+	for _, typ := range Types() {
+		if typ.Doc == "" || names[typ.Name] {
+			t.Errorf("type %s has no description or is there twice", typ.Name)
+		}
+		names[typ.Name] = true
+		rt := reflect.TypeOf(typ.New()).Elem()
+		for i := range rt.NumField() {
+			f := rt.Field(i)
+			key := f.Tag.Get("yaml")
+			if key == "" || f.Tag.Get("doc") == "" || !plain[f.Type] {
+				t.Errorf("%s.%s lacks a yaml or doc tag, or is of type %s", rt.Name(), f.Name, f.Type)
+			}
+			if strings.Contains(" "+common+" ", " "+key+" ") {
+				t.Errorf("%s: key %s means something else in every check", typ.Name, key)
+			}
+		}
+	}
+	for _, want := range []string{"tcp", "http", "https", "icmp", "exec"} {
+		if !names[want] {
+			t.Errorf("type %s is missing", want)
+		}
+	}
+}
+
+func TestNeedsTarget(t *testing.T) {
+	got := map[string]TargetKind{}
+	for _, typ := range Types() {
+		got[typ.Name] = typ.New().NeedsTarget()
+	}
+	want := map[string]TargetKind{"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetNone}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestZeroOptionsHaveNoProblems(t *testing.T) {
+	for _, typ := range Types() {
+		o := typ.New()
+		if e, ok := o.(*ExecOptions); ok {
+			e.Command = []string{"true"} // it has no default
+		}
+		if ps := o.Problems(); len(ps) > 0 {
+			t.Errorf("%s: %+v", typ.Name, ps)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	tests := []struct {
+		name string
+		opts Options
+		want []string // key: beginning of the message
+	}{
+		{"tcp both sends", &TCPOptions{Send: "x", SendHex: "00"}, []string{"send_hex: cannot stand together with send"}},
+		{"tcp both expects", &TCPOptions{Expect: "x", ExpectHex: "00"}, []string{"expect_hex: cannot stand together with expect"}},
+		{"tcp bad hex", &TCPOptions{SendHex: "0g", ExpectHex: "123"}, []string{"send_hex: must be pairs", "expect_hex: must be pairs"}},
+		{"tcp too much expected", &TCPOptions{Expect: strings.Repeat("x", 65537)}, []string{"expect: is longer than the 65536 bytes"}},
+		{"tcp prefix of nothing", &TCPOptions{Match: "prefix"}, []string{"match: needs expect"}},
+		{"tcp unknown match", &TCPOptions{Match: "suffix"}, []string{`match: "suffix" is neither`}},
+		{"http method", &HTTPOptions{Method: "get"}, []string{`method: "get" is not a request method`}},
+		{"http method with blank", &HTTPOptions{Method: "GET /"}, []string{`method: "GET /" is not`}},
+		{"http path", &HTTPOptions{Path: "health"}, []string{`path: "health" must begin with /`}},
+		{"http path with blank", &HTTPOptions{Path: "/a b"}, []string{`path: "/a b" must`}},
+		{"http path is a URL", &HTTPOptions{Path: "http://x/"}, []string{"path: "}},
+		{"http host", &HTTPOptions{Host: "http://x"}, []string{`host: "http://x" is not`}},
+		{"http header name", &HTTPOptions{Headers: map[string]string{"a b": "x"}}, []string{`headers: "a b" is not a header name`}},
+		{"http header value", &HTTPOptions{Headers: map[string]string{"a": "x\r\ny: z"}}, []string{`headers: "a" has a value`}},
+		{"http header host", &HTTPOptions{Headers: map[string]string{"Host": "x"}}, []string{`headers: "Host" is set with host`}},
+		{"http header connection", &HTTPOptions{Headers: map[string]string{"connection": "x"}}, []string{`headers: "connection" is rhid's own`}},
+		{"http status", &HTTPOptions{ExpectStatus: []string{"200", "2xx"}}, []string{`expect_status: "2xx" is neither`}},
+		{"http status backwards", &HTTPOptions{ExpectStatus: []string{"299-200"}}, []string{`expect_status: "299-200"`}},
+		{"http body", &HTTPOptions{ExpectBody: "("}, []string{"expect_body: is not a regular expression"}},
+		{"http body of HEAD", &HTTPOptions{Method: "HEAD", ExpectBody: "x"}, []string{"expect_body: cannot be met"}},
+		{"https key alone", &HTTPSOptions{KeyFile: "k"}, []string{"cert_file: is missing"}},
+		{"https cert alone", &HTTPSOptions{CertFile: "c"}, []string{"key_file: is missing"}},
+		{"https CA of no use", &HTTPSOptions{CAFile: "c", SkipVerify: true}, []string{"ca_file: has no effect"}},
+		{"https name with port", &HTTPSOptions{ServerName: "a:443"}, []string{`server_name: "a:443" is not a name`}},
+		{"https has those of http", &HTTPSOptions{Path: "x"}, []string{"path: "}},
+		{"icmp all wrong", &ICMPOptions{Count: 101, Spacing: time.Microsecond, MaxLoss: 100, MaxRTT: -1},
+			[]string{"count: 101 is not between", "spacing: 1µs is shorter", "max_loss: 100 is not", "max_rtt: -1ns is negative"}},
+		{"exec nothing", &ExecOptions{}, []string{"command: is missing"}},
+		{"exec shell list", &ExecOptions{Command: []string{"a", "b"}, Shell: true}, []string{"command: must be one element"}},
+		{"exec line without shell", &ExecOptions{Command: []string{"test -f /x"}}, []string{`command: "test -f /x" is one word`}},
+		{"exec NUL", &ExecOptions{Command: []string{"a", "\x00"}}, []string{"command: cannot contain"}},
+		{"exec env", &ExecOptions{Command: []string{"a"}, Env: map[string]string{"A=B": "x"}}, []string{`env: "A=B" cannot`}},
+		{"exec warning", &ExecOptions{Command: []string{"a"}, WarningIs: "maybe"}, []string{`warning_is: "maybe" is neither`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.opts.Problems()
+			if len(got) != len(tt.want) {
+				t.Fatalf("%+v, want %q", got, tt.want)
+			}
+			for i, p := range got {
+				if s := p.Key + ": " + p.Msg; !strings.HasPrefix(s, tt.want[i]) {
+					t.Errorf("%q, want %q", s, tt.want[i])
+				}
+			}
+		})
+	}
+}
