@@ -1,0 +1,139 @@
+package bgp
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	api "github.com/osrg/gobgp/v3/api"
+)
+
+// look reads what GoBGP knows of its neighbours: message counters, negotiated
+// families and hold times. It confirms withdraws, and lets IPv4 routes with
+// IPv6 next hops out where a new session negotiated them.
+func (s *Speaker) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var extended []*neighbour
+	err := s.call(ctx, s.lookOps, "reading the neighbours", func() error {
+		before := time.Now()
+		var peers []*api.Peer
+		if err := s.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) { peers = append(peers, p) }); err != nil {
+			return err
+		}
+		confirmed := 0
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range peers {
+			n := s.byKey[p.GetState().GetNeighborAddress()]
+			if n == nil {
+				continue
+			}
+			c, fresh := n.looked(p, before)
+			confirmed += c
+			if fresh && n.extended && (n.conf.plan(true).extended && n.conf.IPv4) {
+				extended = append(extended, n)
+			}
+			if fresh {
+				confirmed++ // Read may know a better reason now
+			}
+		}
+		if confirmed > 0 {
+			s.newsLocked()
+			s.changed()
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error("cannot read the neighbours", "error", err)
+		return
+	}
+	if len(extended) > 0 {
+		s.allowExtended(ctx, extended)
+	}
+}
+
+// looked takes in what GoBGP says of n, read after before. It returns the
+// number of withdraws confirmed, and whether the session is a new one.
+func (n *neighbour) looked(p *api.Peer, before time.Time) (confirmed int, fresh bool) {
+	received := p.GetState().GetMessages().GetReceived().GetTotal()
+	n.wrote = p.GetState().GetMessages().GetSent().GetTotal()
+	if !n.established() || !before.After(n.up) || p.GetState().GetSessionState() != api.PeerState_ESTABLISHED {
+		n.heard = received
+		return 0, false
+	}
+	confirmed = n.heardOf(before, received)
+	if n.learnt {
+		return confirmed, false
+	}
+	n.learnt = true
+	n.hold = time.Duration(p.GetTimers().GetState().GetNegotiatedHoldTime()) * time.Second
+	remote4, remote6, extended := remoteFamilies(p)
+	n.has4, n.has6, n.extended = n.conf.IPv4 && remote4, n.conf.IPv6 && remote6, extended
+	return confirmed, true
+}
+
+// remoteFamilies reads the neighbour's capabilities. Without any for families
+// it takes IPv4 unicast only (RFC 4760).
+func remoteFamilies(p *api.Peer) (v4, v6, extended bool) {
+	multiprotocol := false
+	for _, c := range p.GetState().GetRemoteCap() {
+		m, err := c.UnmarshalNew()
+		if err != nil {
+			continue // a capability this version does not know
+		}
+		switch m := m.(type) {
+		case *api.MultiProtocolCapability:
+			multiprotocol = true
+			v4 = v4 || isUnicast(m.GetFamily(), api.Family_AFI_IP)
+			v6 = v6 || isUnicast(m.GetFamily(), api.Family_AFI_IP6)
+		case *api.ExtendedNexthopCapability:
+			for _, t := range m.GetTuples() {
+				extended = extended || isUnicast(t.GetNlriFamily(), api.Family_AFI_IP) && t.GetNexthopFamily().GetAfi() == api.Family_AFI_IP6
+			}
+		}
+	}
+	return v4 || !multiprotocol, v6, extended
+}
+
+func isUnicast(f *api.Family, afi api.Family_Afi) bool {
+	return f.GetAfi() == afi && f.GetSafi() == api.Family_SAFI_UNICAST
+}
+
+// allowExtended lets IPv4 routes with IPv6 next hops out to neighbours and
+// sends them. The permission ends with the session, see extendedLocked.
+func (s *Speaker) allowExtended(ctx context.Context, list []*neighbour) {
+	err := s.call(ctx, s.peerOps, "allowing IPv6 next hops for IPv4 routes", func() error {
+		if err := s.refilter(ctx); err != nil {
+			return err
+		}
+		for _, n := range list {
+			err := s.bgp.ResetPeer(ctx, &api.ResetPeerRequest{Address: n.key, Soft: true, Direction: api.ResetPeerRequest_OUT})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error("cannot allow IPv6 next hops", "error", err)
+	}
+}
+
+// refilter sets the policies anew from the settings and the sessions.
+func (s *Speaker) refilter(ctx context.Context) error {
+	s.mu.Lock()
+	set, extended := s.set, s.extendedLocked()
+	s.mu.Unlock()
+	return s.bgp.SetPolicies(ctx, buildPolicies(set, extended))
+}
+
+// extendedLocked returns the neighbours whose present session negotiated
+// RFC 8950.
+func (s *Speaker) extendedLocked() map[netip.Addr]bool {
+	m := map[netip.Addr]bool{}
+	for _, n := range s.neighbours {
+		m[n.conf.Address] = n.established() && n.extended
+	}
+	return m
+}
