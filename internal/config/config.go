@@ -1,0 +1,184 @@
+// Package config reads rhid's configuration: one YAML file, the same on every
+// node of a cluster. It parses, fills in defaults and validates, and reports
+// every error at once with file, line and column. It never touches the network.
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"rhid/checks"
+)
+
+// Config is a whole configuration, with every default filled in.
+type Config struct {
+	Cluster  Cluster           `yaml:"cluster" doc:"the cluster of load-balancer hosts"`
+	Control  Control           `yaml:"control" doc:"the control socket"`
+	Log      Log               `yaml:"log" doc:"logging"`
+	BGP      BGP               `yaml:"bgp" doc:"the embedded BGP speaker"`
+	Kernel   Kernel            `yaml:"kernel" doc:"announcing as kernel routes for FRR or BIRD to export"`
+	VIP      VIP               `yaml:"vip" doc:"how VIPs are made local on the host; a service may differ"`
+	Stop     Stop              `yaml:"stop" doc:"what happens when the daemon is stopped"`
+	Sites    []Site            `yaml:"sites" doc:"the data centres"`
+	Nodes    []Node            `yaml:"nodes" doc:"the load-balancer hosts"`
+	Checks   map[string]*Check `yaml:"checks" doc:"named checks, shared by services"`
+	Services []Service         `yaml:"services" doc:"the business services"`
+}
+
+// Cluster names the cluster and its gossip.
+type Cluster struct {
+	Name string `yaml:"name" default:"rhid" doc:"the cluster's name; hosts with another name are kept out"`
+}
+
+// Control is the unix socket for commands.
+type Control struct {
+	Socket string `yaml:"socket" default:"/run/rhid/rhid.sock" doc:"path of the unix socket, mode 0660"`
+	Group  string `yaml:"group" doc:"group of the socket; empty leaves the daemon's own"`
+}
+
+// Log says how much is logged and in which form.
+type Log struct {
+	Level  string `yaml:"level" default:"info" enum:"debug,info,warn,error" doc:"debug also logs every probe"`
+	Format string `yaml:"format" default:"text" enum:"text,json" doc:"form of a log line"`
+}
+
+// BGP is the embedded speaker.
+type BGP struct {
+	ASN             uint32        `yaml:"asn" min:"1" doc:"autonomous system number of all hosts; a node may have its own"`
+	RouterID        netip.Addr    `yaml:"router_id" doc:"written as an IPv4 address; the node's address by default; with several nodes, give it to the node"`
+	Port            int           `yaml:"port" default:"179" min:"-1" max:"65535" doc:"TCP port to listen on; -1 only dials"`
+	ListenAddresses []netip.Addr  `yaml:"listen_addresses" doc:"addresses to listen on; all by default"`
+	Hold            time.Duration `yaml:"hold" default:"9s" min:"3s" max:"18h12m15s" doc:"hold time in whole seconds, 3s at the least (RFC 4271)"`
+	Keepalive       time.Duration `yaml:"keepalive" min:"1s" doc:"a third of hold by default"`
+	ConnectRetry    time.Duration `yaml:"connect_retry" default:"1s" min:"1s" max:"10m" doc:"pause between two attempts to connect"`
+}
+
+// Kernel is the kernel backend.
+type Kernel struct {
+	Protocol int    `yaml:"protocol" default:"151" min:"1" max:"255" doc:"rhid's own protocol number in the kernel's tables"`
+	Table    int    `yaml:"table" default:"254" min:"1" max:"4294967295" doc:"routing table of the announcement routes; 254 is main"`
+	NextHop  string `yaml:"next_hop" default:"lo" enum:"lo,blackhole,tier" doc:"form of the announcement route: dev lo, blackhole, or the never-used on-link next hop 169.254.100.<tier> that FRR before 9.0 needs to tell costs apart"`
+	Tiers    []int  `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
+}
+
+// VIP says how VIPs are made local.
+type VIP struct {
+	Bind   string        `yaml:"bind" default:"announcing" enum:"announcing,always,never" doc:"when rhid makes the VIP local on the host"`
+	Mode   string        `yaml:"mode" default:"auto" enum:"auto,address,anyip" doc:"an address on lo, or a local route (AnyIP); auto is anyip for services announced by the kernel backend, else address"`
+	Linger time.Duration `yaml:"linger" default:"3s" max:"10m" doc:"how long the VIP stays local after the route was read back as gone"`
+	Label  string        `yaml:"label" default:"lo:rhid" doc:"label of the IPv4 addresses, lo: and at most 12 characters"`
+}
+
+// ServiceVIP is what a service may set other than the top-level VIP.
+type ServiceVIP struct {
+	Bind   string        `yaml:"bind" enum:"announcing,always,never" doc:"when rhid makes the VIP local on the host; vip.bind by default"`
+	Mode   string        `yaml:"mode" enum:"auto,address,anyip" doc:"an address on lo, or a local route (AnyIP); vip.mode by default"`
+	Linger time.Duration `yaml:"linger" max:"10m" doc:"how long the VIP stays local after the route was read back as gone; vip.linger by default"`
+}
+
+// Stop bounds the end of the daemon.
+type Stop struct {
+	DrainTime time.Duration `yaml:"drain_time" default:"2s" max:"10m" doc:"how long routes stay with GRACEFUL_SHUTDOWN (RFC 8326) and the worst rank before they are withdrawn"`
+	Timeout   time.Duration `yaml:"timeout" default:"15s" min:"1s" max:"10m" doc:"after this long the daemon ends whatever is still undone"`
+}
+
+// Site is a data centre.
+type Site struct {
+	Name    string   `yaml:"name" required:"true" doc:"the site's name"`
+	Routers []Router `yaml:"routers" doc:"BGP neighbours of every node of the site"`
+}
+
+// Router is a BGP neighbour.
+type Router struct {
+	Address      netip.Addr    `yaml:"address" required:"true" doc:"the neighbour's address"`
+	ASN          uint32        `yaml:"asn" required:"true" min:"1" doc:"the neighbour's autonomous system number; the own one makes the session iBGP"`
+	Name         string        `yaml:"name" doc:"a name for people; the address by default"`
+	Port         int           `yaml:"port" default:"179" min:"1" max:"65535" doc:"the neighbour's TCP port"`
+	Passive      bool          `yaml:"passive" doc:"wait for the neighbour to connect"`
+	Multihop     int           `yaml:"multihop" min:"2" max:"255" doc:"TTL of packets to an eBGP neighbour that is not on a shared link"`
+	TTLSecurity  bool          `yaml:"ttl_security" doc:"GTSM (RFC 5082): accept only packets with TTL 255; not together with multihop"`
+	PasswordFile string        `yaml:"password_file" doc:"file whose first line is the TCP MD5 password (RFC 2385)"`
+	Source       netip.Addr    `yaml:"source" doc:"local address of the session"`
+	Hold         time.Duration `yaml:"hold" min:"3s" max:"18h12m15s" doc:"bgp.hold by default"`
+	Keepalive    time.Duration `yaml:"keepalive" min:"1s" doc:"a third of hold by default"`
+	ConnectRetry time.Duration `yaml:"connect_retry" min:"1s" max:"10m" doc:"bgp.connect_retry by default"`
+	Families     []string      `yaml:"families" enum:"ipv4,ipv6" doc:"address families to exchange; both by default"`
+	NextHop      netip.Addr    `yaml:"next_hop" doc:"next hop of IPv4 VIPs: the session's own address by default; an IPv6 address where both sides agree (RFC 8950)"`
+	NextHop6     netip.Addr    `yaml:"next_hop6" doc:"next hop of IPv6 VIPs: the session's own address by default, and needed on an IPv4 session"`
+}
+
+// Node is a load-balancer host.
+type Node struct {
+	Name     string     `yaml:"name" required:"true" doc:"the host name, or what --node says"`
+	Site     string     `yaml:"site" doc:"the site it stands in"`
+	Address  netip.Addr `yaml:"address" required:"true" doc:"the host's own address, for BGP router id and gossip"`
+	ID       uint32     `yaml:"id" min:"1" doc:"number of the node in large communities; its place in the list by default, from 1"`
+	ASN      uint32     `yaml:"asn" min:"1" doc:"bgp.asn by default"`
+	RouterID netip.Addr `yaml:"router_id" doc:"bgp.router_id, or else the address where that is IPv4, by default"`
+	Capacity int        `yaml:"capacity" min:"0" doc:"how many services besides its main one it may announce; 0 is no limit"`
+	Routers  []Router   `yaml:"routers" doc:"BGP neighbours of this node besides its site's"`
+}
+
+// Check is a named or inline check: what all types share, and the options of
+// its type (checks.Options), which stand beside them in the same mapping.
+type Check struct {
+	Type         string        `yaml:"type" required:"true" doc:"the check type"`
+	Interval     time.Duration `yaml:"interval" default:"1s" min:"10ms" max:"1h" doc:"between the starts of two probes"`
+	FastInterval time.Duration `yaml:"fast_interval" min:"10ms" max:"1h" doc:"the same while the state is in doubt; interval by default"`
+	Timeout      time.Duration `yaml:"timeout" min:"1ms" doc:"of one probe, end to end; 80 % of the shorter interval by default"`
+	Fall         int           `yaml:"fall" default:"3" min:"1" max:"1000" doc:"failures in a row until down"`
+	Rise         int           `yaml:"rise" default:"2" min:"1" max:"1000" doc:"successes in a row until up"`
+	Address      string        `yaml:"address" doc:"the target where the service names no servers: address:port, or address"`
+	Source       netip.Addr    `yaml:"source" doc:"local address probes leave from"`
+	AllowVIP     bool          `yaml:"allow_vip" doc:"let the probe go to one of rhid's own VIPs"`
+
+	Options checks.Options `yaml:",inline"` // of the type
+}
+
+// Servers is a pool of servers behind a service.
+type Servers struct {
+	Addresses  []string `yaml:"addresses" required:"true" doc:"address:port (or address, for checks without a port) of each server"`
+	MinHealthy Quorum   `yaml:"min_healthy" default:"1" doc:"how many must be up for the service to be up: a number or a percentage"`
+}
+
+// Quorum is a number of servers or a share of them, written 2 or "50%".
+type Quorum struct {
+	N       int
+	Percent int // 1 to 100; 0 when N is meant
+}
+
+// Service is a business service.
+type Service struct {
+	Name        string         `yaml:"name" required:"true" doc:"the service's name"`
+	VIPs        []netip.Prefix `yaml:"vips" required:"true" doc:"the anycast VIPs, each /32 or /128"`
+	Order       []string       `yaml:"order" doc:"takeover order: node names, the main node first; with one node it may be left out"`
+	Announcers  string         `yaml:"announcers" default:"1" doc:"how many nodes announce at once: a number or all"`
+	Priority    int            `yaml:"priority" doc:"services with a higher one are assigned first"`
+	Via         []string       `yaml:"via" default:"bgp" enum:"bgp,kernel" doc:"how the VIPs get into the network"`
+	Servers     *Servers       `yaml:"servers" doc:"the servers whose health decides"`
+	Check       CheckRef       `yaml:"check" required:"true" doc:"name of a check, or a check in place"`
+	Failback    Failback       `yaml:"failback" doc:"when a node that failed takes the service back"`
+	Metric      Metric         `yaml:"metric" doc:"MED (BGP) or metric (kernel) by rank"`
+	Prepend     *int           `yaml:"prepend" min:"0" max:"10" doc:"times the own ASN is prepended for rank 1, twice that for rank 2, …; 1 by default, 0 where all routers are iBGP"`
+	LocalPref   uint32         `yaml:"local_preference" doc:"for iBGP neighbours; 0 leaves it out"`
+	Communities []string       `yaml:"communities" doc:"standard communities 65000:100 or large ones 65000:1:2, or well-known names"`
+	VIP         *ServiceVIP    `yaml:"vip" doc:"what differs from the top-level vip"`
+}
+
+// CheckRef is the name of a check or a check written in place.
+type CheckRef struct {
+	Name   string
+	Inline *Check
+}
+
+// Failback says when a node that failed takes the service back.
+type Failback struct {
+	Mode  string        `yaml:"mode" default:"auto" enum:"auto,manual,never" doc:"auto: after delay; manual: when an operator says so; never: a healthy holder keeps it"`
+	Delay time.Duration `yaml:"delay" default:"60s" max:"24h" doc:"how long it must have been healthy (auto)"`
+}
+
+// Metric is MED or kernel metric by rank: base + rank × step.
+type Metric struct {
+	Base uint32 `yaml:"base" default:"100" doc:"of rank 0"`
+	Step uint32 `yaml:"step" default:"100" doc:"more for each rank"`
+}

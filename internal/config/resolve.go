@@ -1,0 +1,114 @@
+package config
+
+import (
+	"time"
+
+	"rhid/internal/config/strict"
+)
+
+// resolve fills in the defaults that depend on other values. It runs on
+// configurations with errors, too, so that validation can find the rest.
+func resolve(cfg *Config, doc *strict.Document) {
+	if cfg.BGP.Keepalive == 0 {
+		cfg.BGP.Keepalive = keepaliveFor(cfg.BGP.Hold)
+	}
+	for i := range cfg.Sites {
+		resolveRouters(cfg, cfg.Sites[i].Routers)
+	}
+	for i := range cfg.Nodes {
+		resolveNode(cfg, &cfg.Nodes[i], i)
+	}
+	for _, c := range cfg.Checks {
+		c.resolve()
+	}
+	for i := range cfg.Services {
+		resolveService(cfg, doc, i)
+	}
+}
+
+// keepaliveFor is a third of the hold time (RFC 4271, 4.4) in whole seconds.
+func keepaliveFor(hold time.Duration) time.Duration {
+	return max(time.Second, (hold / 3).Truncate(time.Second))
+}
+
+func resolveRouters(cfg *Config, routers []Router) {
+	for i := range routers {
+		r := &routers[i]
+		if r.Name == "" && r.Address.IsValid() {
+			r.Name = r.Address.String()
+		}
+		switch {
+		case r.Keepalive != 0:
+		case r.Hold != 0:
+			r.Keepalive = keepaliveFor(r.Hold)
+		default:
+			r.Keepalive = cfg.BGP.Keepalive
+		}
+		if r.Hold == 0 {
+			r.Hold = cfg.BGP.Hold
+		}
+		if r.ConnectRetry == 0 {
+			r.ConnectRetry = cfg.BGP.ConnectRetry
+		}
+		if r.Families == nil {
+			r.Families = []string{familyIPv4, familyIPv6}
+		}
+	}
+}
+
+func resolveNode(cfg *Config, n *Node, index int) {
+	if n.ID == 0 {
+		n.ID = uint32(index) + 1
+	}
+	if n.ASN == 0 {
+		n.ASN = cfg.BGP.ASN
+	}
+	switch {
+	case n.RouterID.IsValid():
+	case cfg.BGP.RouterID.IsValid():
+		n.RouterID = cfg.BGP.RouterID
+	case n.Address.Is4():
+		n.RouterID = n.Address
+	}
+	resolveRouters(cfg, n.Routers)
+}
+
+// resolve fills in a check's timing.
+func (c *Check) resolve() {
+	if c.FastInterval == 0 {
+		c.FastInterval = c.Interval
+	}
+	if c.Timeout == 0 {
+		c.Timeout = min(c.Interval, c.FastInterval) * 8 / 10
+	}
+}
+
+func resolveService(cfg *Config, doc *strict.Document, index int) {
+	s := &cfg.Services[index]
+	if s.Order == nil && len(cfg.Nodes) == 1 {
+		s.Order = []string{cfg.Nodes[0].Name}
+	}
+	if s.Check.Inline != nil {
+		s.Check.Inline.resolve()
+	}
+	if s.Prepend == nil {
+		n := 0
+		if s.HasVia(ViaBGP) && cfg.anyRouter(s, isEBGP) {
+			n = 1
+		}
+		s.Prepend = &n
+	}
+	p := strict.Path{"services", index, "vip"}
+	if s.VIP == nil {
+		s.VIP = new(ServiceVIP)
+	}
+	if s.VIP.Bind == "" {
+		s.VIP.Bind = cfg.VIP.Bind
+	}
+	if s.VIP.Mode == "" {
+		s.VIP.Mode = cfg.VIP.Mode
+	}
+	if !doc.Has(p.With("linger")) { // 0s is a value of its own
+		s.VIP.Linger = cfg.VIP.Linger
+	}
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"rhid/internal/config/strict"
+)
+
+// maxPassword is the longest TCP MD5 key (TCP_MD5SIG_MAXKEYLEN).
+const maxPassword = 80
+
+// speaker validates the bgp section.
+func (v *validator) speaker() {
+	b := &v.cfg.BGP
+	p := strict.Path{"bgp"}
+	v.asn(p.With("asn"), b.ASN)
+	v.routerID(p.With("router_id"), b.RouterID)
+	if b.Port == 0 {
+		v.fail(p.With("port"), "0 is not a port; -1 only dials")
+	}
+	v.timers(p, &Router{Hold: b.Hold, Keepalive: b.Keepalive, ConnectRetry: b.ConnectRetry})
+	seen := map[netip.Addr]strict.Path{}
+	for i, a := range b.ListenAddresses {
+		at := p.With("listen_addresses", i)
+		unique(v, seen, at, a, "%s is there twice", a)
+		if a.Is4In6() || a.IsMulticast() {
+			v.fail(at, "%s is not an address to listen on", a)
+		}
+	}
+}
+
+// asn refuses numbers that no neighbour may have; 0 means not given.
+func (v *validator) asn(p strict.Path, asn uint32) {
+	switch asn {
+	case 23456:
+		v.fail(p, "23456 is AS_TRANS, which no network has (RFC 6793)")
+	case 65535, 4294967295:
+		v.fail(p, "%d is reserved (RFC 7300)", asn)
+	}
+}
+
+func (v *validator) routerID(p strict.Path, id netip.Addr) {
+	if id.IsValid() && (!id.Is4() || id.IsUnspecified()) {
+		v.fail(p, "%s must be written as an IPv4 address, and not 0.0.0.0", id)
+	}
+}
+
+// timers validates the timers that the speaker or a router has in the file;
+// inherited ones are reported where they stand.
+func (v *validator) timers(p strict.Path, r *Router) {
+	hold, keepalive := p.With("hold"), p.With("keepalive")
+	v.wholeSeconds(hold, r.Hold)
+	v.wholeSeconds(keepalive, r.Keepalive)
+	v.wholeSeconds(p.With("connect_retry"), r.ConnectRetry)
+	own := v.doc.Has(hold) || v.doc.Has(keepalive)
+	if own && !v.doc.Failed(hold) && r.Keepalive*2 >= r.Hold {
+		v.fail(p.With("keepalive"), "%s must be shorter than half of hold %s, so that one lost keepalive does no harm", r.Keepalive, r.Hold)
+	}
+}
+
+// routers validates a list of neighbours. seen has the addresses and names of
+// the neighbours that the same node has already.
+func (v *validator) routers(p strict.Path, routers []Router, seen *neighbours) {
+	for i := range routers {
+		r := &routers[i]
+		at := p.With(i)
+		if r.Address.IsValid() {
+			unique(v, seen.addrs, at.With("address"), r.Address, "%s is a router already", r.Address)
+		}
+		if v.doc.Has(at.With("name")) {
+			unique(v, seen.names, at.With("name"), r.Name, "%q is a router already", r.Name)
+			if r.Name != r.Address.String() {
+				v.name(at.With("name"), r.Name)
+			}
+		}
+		v.router(at, r)
+	}
+}
+
+// neighbours are the routers seen so far that one node has.
+type neighbours struct {
+	addrs map[netip.Addr]strict.Path
+	names map[string]strict.Path
+}
+
+func (v *validator) router(p strict.Path, r *Router) {
+	v.asn(p.With("asn"), r.ASN)
+	v.neighbourAddress(p.With("address"), r.Address)
+	v.timers(p, r)
+	if r.TTLSecurity && r.Multihop != 0 {
+		v.fail(p.With("ttl_security"), "cannot stand together with multihop: it accepts direct neighbours only (RFC 5082)")
+	}
+	if r.Passive && v.cfg.BGP.Port == -1 {
+		v.fail(p.With("passive"), "nobody would connect: bgp.port is -1")
+	}
+	if r.Families != nil && len(r.Families) == 0 {
+		v.fail(p.With("families"), "must not be empty")
+	}
+	seen := map[string]strict.Path{}
+	for i, f := range r.Families {
+		unique(v, seen, p.With("families", i), f, "%s is there twice", f)
+	}
+	v.source(p.With("source"), r)
+	v.nextHops(p, r)
+	v.passwordFile(p.With("password_file"), r.PasswordFile)
+}
+
+func (v *validator) neighbourAddress(p strict.Path, a netip.Addr) {
+	switch {
+	case !a.IsValid():
+	case a.Is4In6():
+		v.fail(p, "%s must be written as the IPv4 address %s", a, a.Unmap())
+	case a.IsUnspecified() || a.IsMulticast():
+		v.fail(p, "%s is not the address of a host", a)
+	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":
+		v.fail(p, "%s needs its interface; write %s%%eth0", a, a)
+	}
+}
+
+func (v *validator) source(p strict.Path, r *Router) {
+	switch {
+	case !r.Source.IsValid() || !r.Address.IsValid():
+	case r.Source.Is4In6() || r.Source.IsUnspecified() || r.Source.IsMulticast():
+		v.fail(p, "%s is not the address of a host", r.Source)
+	case r.Source.Is4() != r.Address.Is4():
+		v.fail(p, "%s is not of the same address family as the router %s", r.Source, r.Address)
+	}
+}
+
+func (v *validator) nextHops(p strict.Path, r *Router) {
+	for key, a := range map[string]netip.Addr{"next_hop": r.NextHop, "next_hop6": r.NextHop6} {
+		switch {
+		case !a.IsValid():
+		case a.Is4In6() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback():
+			v.fail(p.With(key), "%s is not the address of a host on the link", a)
+		case key == "next_hop6" && a.Is4():
+			v.fail(p.With(key), "%s must be an IPv6 address", a)
+		}
+	}
+}
+
+func (v *validator) passwordFile(p strict.Path, path string) {
+	switch {
+	case path == "":
+		if v.doc.Has(p) {
+			v.fail(p, "must not be empty")
+		}
+	case !filepath.IsAbs(path):
+		v.fail(p, "%q must be an absolute path", path)
+	case v.readFile != nil:
+		if _, err := ReadPassword(path, v.readFile); err != nil {
+			v.fail(p, "%v", err)
+		}
+	}
+}
+
+// ReadPassword returns the first line of a password file. It fails when the
+// file cannot be read, the line is empty, or it is longer than the 80 bytes
+// that TCP MD5 takes. The password is not part of the error.
+func ReadPassword(path string, readFile func(string) ([]byte, error)) (string, error) {
+	data, err := readFile(path)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return "", fmt.Errorf("password file %s cannot be read: %w", path, err)
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	first = strings.TrimSuffix(first, "\r")
+	switch {
+	case first == "":
+		return "", fmt.Errorf("the first line of password file %s is empty", path)
+	case len(first) > maxPassword:
+		return "", fmt.Errorf("the password in %s has %d bytes; TCP MD5 takes %d", path, len(first), maxPassword)
+	}
+	return first, nil
+}

@@ -1,0 +1,46 @@
+package config
+
+import "rhid/internal/config/strict"
+
+const tableLocal = 255
+
+// kernel validates the kernel section.
+func (v *validator) kernel() {
+	k := &v.cfg.Kernel
+	if owner := protocolOwner(k.Protocol); owner != "" {
+		v.fail(strict.Path{"kernel", "protocol"}, "%d belongs to %s; take one that nobody uses, such as 151", k.Protocol, owner)
+	}
+	if k.Table == tableLocal {
+		v.fail(strict.Path{"kernel", "table"}, "255 is the kernel's table of local addresses")
+	}
+	if k.Tiers != nil && len(k.Tiers) == 0 {
+		v.fail(strict.Path{"kernel", "tiers"}, "must not be empty")
+	}
+}
+
+// protocolOwner says whose a routing protocol number is, "" for nobody's
+// (linux/rtnetlink.h, and FRR's own from 186). FRR takes routes with one of its
+// own numbers for leftovers of itself.
+func protocolOwner(n int) string {
+	switch {
+	case n <= 4:
+		return "the kernel"
+	case n == 11:
+		return "zebra (FRR)"
+	case n == 12:
+		return "BIRD"
+	case n == 16:
+		return "DHCP clients"
+	case n == 18:
+		return "keepalived"
+	case n >= 8 && n <= 18:
+		return "another routing daemon"
+	case n == 42:
+		return "Babel"
+	case n == 84:
+		return "Open/R"
+	case n >= 186 && n <= 198:
+		return "FRR"
+	}
+	return ""
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"rhid/internal/config/strict"
+)
+
+// maxKernelMetric keeps the top byte free, which FRR takes for the distance.
+const maxKernelMetric = 1<<24 - 1
+
+func (v *validator) services() {
+	names := map[string]strict.Path{}
+	vips := map[netip.Addr]vipAt{}
+	for i := range v.cfg.Services {
+		s := &v.cfg.Services[i]
+		p := strict.Path{"services", i}
+		v.name(p.With("name"), s.Name)
+		unique(v, names, p.With("name"), s.Name, "there is a service %q already", s.Name)
+		v.serviceVIPs(p, s, vips)
+		v.order(p, s)
+		v.announcers(p, s)
+		v.serviceCheck(p, s)
+		v.via(p, s)
+		v.metric(p, s)
+		v.communities(p, s)
+	}
+}
+
+// vipAt is where a VIP was seen first.
+type vipAt struct {
+	service string
+	path    strict.Path
+}
+
+func (v *validator) serviceVIPs(p strict.Path, s *Service, seen map[netip.Addr]vipAt) {
+	for i, vip := range s.VIPs {
+		at := p.With("vips", i)
+		a := vip.Addr()
+		switch first, dup := seen[a]; {
+		case !vip.IsValid(): // could not be read
+		case a.Is4In6():
+			v.fail(at, "%s must be written as the IPv4 prefix %s/32", vip, a.Unmap())
+		case !vip.IsSingleIP():
+			v.fail(at, "%s is not a single address; write %s/%d", vip, a, a.BitLen())
+		case unusableVIP(a) != "":
+			v.fail(at, "%s cannot be a VIP: it is %s", vip, unusableVIP(a))
+		case dup && first.service == s.Name:
+			v.fail(at, "%s is there twice", vip)
+		case dup:
+			line, _ := v.doc.Position(first.path)
+			v.fail(at, "%s is a VIP of service %q, too, in line %d", vip, first.service, line)
+		case v.taken[a] != nil:
+			v.fail(at, "%s cannot be a VIP: it is %s", vip, v.taken[a][0])
+		default:
+			seen[a] = vipAt{s.Name, at}
+		}
+	}
+}
+
+// unusableVIP says what an address is that cannot be routed to a service.
+func unusableVIP(a netip.Addr) string {
+	switch {
+	case a.IsUnspecified():
+		return "the unspecified address"
+	case a.IsLoopback():
+		return "a loopback address"
+	case a.IsMulticast():
+		return "a multicast address"
+	case a.IsLinkLocalUnicast():
+		return "a link-local address"
+	case a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "the broadcast address"
+	}
+	return ""
+}
+
+func (v *validator) order(p strict.Path, s *Service) {
+	at := p.With("order")
+	if len(s.Order) == 0 {
+		switch {
+		case s.Order != nil:
+			v.fail(at, "must not be empty")
+		case len(v.cfg.Nodes) > 1:
+			v.fail(at, "is required where there are several nodes")
+		}
+		return
+	}
+	if len(v.cfg.Nodes) == 0 { // reported already
+		return
+	}
+	seen := map[string]strict.Path{}
+	for i, name := range s.Order {
+		if _, ok := v.cfg.Node(name); !ok {
+			v.noSuch(at.With(i), "node", name, nodeNames(v.cfg))
+		}
+		unique(v, seen, at.With(i), name, "node %q is in the order twice", name)
+	}
+}
+
+func (v *validator) announcers(p strict.Path, s *Service) {
+	if s.Announcers == announcersAll {
+		return
+	}
+	at := p.With("announcers")
+	switch n, err := strconv.Atoi(s.Announcers); {
+	case err != nil || n < 1:
+		v.fail(at, "%q is neither a number from 1 nor all", s.Announcers)
+	case len(s.Order) > 0 && n > len(s.Order):
+		v.fail(at, "%d is more than the %d of the order", n, len(s.Order))
+	}
+}
+
+// serviceCheck validates the check of a service and the servers it looks at.
+func (v *validator) serviceCheck(p strict.Path, s *Service) {
+	at := p.With("check")
+	_, c := v.cfg.CheckOf(s)
+	switch {
+	case s.Check.Inline != nil:
+		v.check(at, c)
+		if _, taken := v.cfg.Checks[s.Name]; taken {
+			v.fail(at, "a check in place has its service's name, and there is a named check %q", s.Name)
+		}
+	case c == nil:
+		if s.Check.Name != "" && !v.cfg.hasCheck(s.Check.Name) {
+			v.noSuch(at, "check", s.Check.Name, slices.Sorted(maps.Keys(v.cfg.Checks)))
+		}
+	}
+	if c == nil || c.Options == nil {
+		return
+	}
+	switch {
+	case s.Servers != nil:
+		v.servers(p.With("servers"), s, c)
+	case c.Address == "" && needsTarget(c):
+		v.fail(at, "has nothing to look at: give the service servers, or the check an address")
+	}
+}
+
+func (v *validator) servers(p strict.Path, s *Service, c *Check) {
+	seen := map[string]strict.Path{}
+	for i, text := range s.Servers.Addresses {
+		at := p.With("addresses", i)
+		if t, ok := v.target(at, c, text); ok {
+			unique(v, seen, at, sameTarget(t), "%s is there twice", text)
+		}
+	}
+	if n, have := s.Servers.MinHealthy.N, len(s.Servers.Addresses); n > have && have > 0 {
+		v.fail(p.With("min_healthy"), "%d is more than the %d servers", n, have)
+	}
+}
+
+// metric validates the metrics of all ranks; one more than there are nodes,
+// because a draining node goes behind all others.
+func (v *validator) metric(p strict.Path, s *Service) {
+	worst := uint64(s.Metric.Base) + uint64(s.Metric.Step)*uint64(max(1, len(s.Order)))
+	at := p.With("metric")
+	switch {
+	case s.HasVia(ViaKernel) && worst > maxKernelMetric:
+		v.fail(at, "the worst rank would have metric %d; a kernel metric must be below %d, or FRR takes part of it for the distance", worst, maxKernelMetric+1)
+	case s.HasVia(ViaKernel) && s.Metric.Base == 0:
+		v.fail(at.With("base"), "must be at least 1 for the kernel, which takes 0 for 1024 in IPv6")
+	case worst > math.MaxUint32:
+		v.fail(at, "the worst rank would have metric %d, more than a MED can hold", worst)
+	}
+}
+
+func (v *validator) communities(p strict.Path, s *Service) {
+	seen := map[community]strict.Path{}
+	for i, text := range s.Communities {
+		at := p.With("communities", i)
+		c, err := parseCommunity(text)
+		if err != nil {
+			v.fail(at, "%v", err)
+			continue
+		}
+		unique(v, seen, at, c, "%s is there twice", text)
+		for j := range v.cfg.Nodes {
+			if n := &v.cfg.Nodes[j]; c.isLarge && c.large[0] == n.ASN && c.large[1] == n.ID {
+				v.fail(at, "%s is of the form that rhid sets by itself: ASN, node id, rank", text)
+			}
+		}
+	}
+}
