@@ -1,0 +1,107 @@
+// Package control is how people and programs talk to the daemon: HTTP and
+// JSON over a unix socket. It holds no state; every answer comes from the
+// daemon through Source. The JSON is stable: fields are added, never renamed
+// or given another meaning.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"rhid/announce"
+	"rhid/checks"
+	"rhid/services"
+)
+
+// Source answers for the daemon. Its methods may be called from many
+// goroutines at once.
+type Source interface {
+	Status(ctx context.Context) (Status, error)
+	Explain(ctx context.Context, service string) (Explanation, error)
+	// Events returns the events after the one numbered since, oldest first.
+	// With none it waits for one until ctx ends, and then returns none.
+	Events(ctx context.Context, since uint64) ([]Event, error)
+	Reload(ctx context.Context) error
+}
+
+// Status is everything the daemon knows, for `rhid status`.
+type Status struct {
+	Node       string      `json:"node"`
+	Site       string      `json:"site,omitempty"`
+	Version    string      `json:"version"`
+	State      string      `json:"state"` // starting, running, draining, stopping
+	Started    time.Time   `json:"started"`
+	Config     ConfigState `json:"config"`
+	Services   []Service   `json:"services"`
+	Neighbours []Neighbour `json:"neighbours"`
+	Alarms     []Alarm     `json:"alarms"`
+}
+
+// ConfigState says which configuration runs.
+type ConfigState struct {
+	File      string    `json:"file"`
+	Digest    string    `json:"digest"`
+	Loaded    time.Time `json:"loaded"`
+	LastError string    `json:"last_error,omitempty"` // of a reload that was refused
+}
+
+// Service is one service on this node.
+type Service struct {
+	Name      string               `json:"name"`
+	Verdict   services.Verdict     `json:"verdict"`
+	Rank      int                  `json:"rank"`
+	Readiness services.Readiness   `json:"readiness"`
+	Since     time.Time            `json:"since"` // of the verdict
+	Reason    services.Reason      `json:"reason"`
+	VIPs      []announce.VIPStatus `json:"vips"`
+}
+
+// Neighbour is one BGP neighbour.
+type Neighbour struct {
+	Name        string    `json:"name"`
+	Address     string    `json:"address"`
+	ASN         uint32    `json:"asn"`
+	State       string    `json:"state"` // of RFC 4271, in small letters
+	Established bool      `json:"established"`
+	Since       time.Time `json:"since"`
+	Why         string    `json:"why,omitempty"` // why there is no session, or why the last one ended
+	HoldSeconds int       `json:"hold_seconds,omitempty"`
+	Families    []string  `json:"families"`                   // negotiated
+	Missing     []string  `json:"missing_families,omitempty"` // wanted, and not negotiated
+	Exported    int       `json:"exported"`                   // prefixes
+	Flaps       int       `json:"flaps"`                      // established sessions that ended
+}
+
+// Alarm is something that a person should look at.
+type Alarm struct {
+	Code   string    `json:"code"` // "wanted-not-actual", "neighbour-down", "config", "host"
+	What   string    `json:"what"`
+	Since  time.Time `json:"since"`
+	Detail string    `json:"detail"`
+}
+
+// Explanation is one service with everything that led to its verdict.
+type Explanation struct {
+	Service  Service           `json:"service"`
+	Decision services.Decision `json:"decision"`
+	Pool     string            `json:"pool"` // the pool's state as one sentence
+	Checks   []checks.Status   `json:"checks"`
+}
+
+// Event is something that happened.
+type Event struct {
+	Seq     uint64          `json:"seq"`
+	Time    time.Time       `json:"time"`
+	Kind    string          `json:"kind"` // check, service, route, neighbour, daemon
+	Subject string          `json:"subject"`
+	What    string          `json:"what"` // "up", "down", "announce", "withdraw", …
+	Code    string          `json:"code,omitempty"`
+	Detail  string          `json:"detail,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Problem is the body of every answer that is not 2xx.
+type Problem struct {
+	Error string `json:"error"`
+}

@@ -1,0 +1,125 @@
+// Package daemon is rhid at run time: one goroutine that owns all state, the
+// backends and checks around it, and the order in which they start and stop.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rhid/announce"
+	"rhid/announce/bgp"
+	"rhid/announce/kernel"
+	"rhid/checks"
+	"rhid/internal/config"
+	"rhid/internal/control"
+)
+
+// Options are what a daemon is started with.
+type Options struct {
+	File    string // the configuration
+	Node    string // the node's name in it
+	Version string
+	Log     *slog.Logger
+	Stop    <-chan struct{} // each value asks to stop; the second skips the drain
+	Reload  <-chan struct{} // each value asks to read the configuration again
+}
+
+// Daemon is one running daemon.
+type Daemon struct {
+	opts      Options
+	log       *slog.Logger
+	journal   *journal
+	notify    *notifier
+	runner    *checks.Runner
+	announcer *announce.Announcer
+	speaker   *bgp.Speaker // nil without BGP
+	world     *kernel.World
+	loop      *loop
+	stopBy    time.Time // when the end must be over; set by the loop
+}
+
+// Run loads the configuration and runs until asked to stop, with everything
+// withdrawn as far as stop.timeout allows, or until something fails for good.
+// When ctx ends it stops at once, without withdrawing.
+func Run(ctx context.Context, opts Options) error {
+	cfg, err := config.Load(opts.File)
+	if err != nil {
+		return err
+	}
+	m, err := newModel(cfg, opts.Node)
+	if err != nil {
+		return err
+	}
+	d := &Daemon{opts: opts, log: opts.Log, journal: newJournal(opts.Log), notify: newNotifier(opts.Log)}
+	closers := &teardown{log: opts.Log}
+	err = d.start(ctx, m, closers)
+	if err == nil {
+		err = d.serve(ctx, m, closers)
+	}
+	return errors.Join(err, closers.run())
+}
+
+// start opens what can fail, before anything is announced.
+func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
+	world, err := kernel.Open(m.kernel, d.log)
+	if err != nil {
+		return fmt.Errorf("opening the kernel's routing tables: %w", err)
+	}
+	d.world = world
+	closers.add("kernel", func(context.Context) error { return world.Close() })
+	targets := []announce.Target{world.Routes()}
+	if m.bgp != nil {
+		s, err := bgp.Start(ctx, *m.bgp, d.log)
+		if err != nil {
+			return fmt.Errorf("starting the BGP speaker: %w", err)
+		}
+		d.speaker = s
+		targets = append(targets, s)
+		closers.add("bgp", func(ctx context.Context) error { return s.Stop(ctx, "rhid stopped on "+m.self.Name) })
+	}
+	d.announcer = announce.New(world.Addresses(), targets, announce.DefaultPace(), d.log)
+	d.runner = checks.NewRunner(d.log, checks.RunnerOptions{})
+	if err := d.runner.Update(m.specs); err != nil {
+		return fmt.Errorf("setting up the checks: %w", err)
+	}
+	d.loop = newLoop(d, m)
+	return nil
+}
+
+// serve runs every task; the first that fails ends all.
+func (d *Daemon) serve(ctx context.Context, m *model, closers *teardown) error {
+	l, err := control.Listen(m.cfg.Control.Socket, m.cfg.Control.Group)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	task := func(name string, f func(context.Context) error) {
+		g.Go(func() error {
+			if err := f(ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	task("control", func(ctx context.Context) error { return control.Serve(ctx, l, d, d.log) })
+	task("kernel", d.world.Run)
+	task("announcer", d.announcer.Run)
+	task("checks", d.runner.Run)
+	if d.speaker != nil {
+		task("bgp", d.speaker.Run)
+	}
+	task("loop", func(ctx context.Context) error {
+		defer cancel()
+		return d.loop.run(ctx, d.opts.Stop, d.opts.Reload)
+	})
+	d.log.Info("started", "node", m.self.Name, "version", d.opts.Version, "config", d.opts.File, "services", len(m.services))
+	err = g.Wait()
+	closers.by = d.stopBy
+	return err
+}

@@ -1,0 +1,224 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"rhid/announce"
+	"rhid/announce/bgp"
+	"rhid/announce/kernel"
+	"rhid/checks"
+	"rhid/internal/config"
+	"rhid/services"
+)
+
+// Names of the route targets, as in a service's via.
+const (
+	viaBGP    = "bgp"
+	viaKernel = "kernel"
+)
+
+// model is a configuration as one node runs it. Once built it never
+// changes, but for what the event loop keeps in service.made.
+type model struct {
+	cfg      *config.Config
+	digest   string
+	self     config.Node
+	asn      uint32
+	nodes    []services.Node
+	decide   []services.Service
+	services []*service // those whose order names this node, in configured order
+	specs    []checks.Spec
+	bgp      *bgp.Settings // nil when no service of this node is announced over BGP
+	kernel   kernel.Settings
+}
+
+// service is one service of this node.
+type service struct {
+	name    string
+	members []string // IDs of its checks
+	pool    bool     // members are servers of a pool
+	quorum  config.Quorum
+	rules   services.Rules
+	conf    *config.Service
+	vip     config.VIP
+	prepend int
+	std     []uint32
+	large   []announce.LargeCommunity
+	made    map[attrKey]announce.Attrs // by the event loop, as they are needed
+}
+
+// newModel builds the model of node from cfg.
+func newModel(cfg *config.Config, node string) (*model, error) {
+	self, ok := cfg.Node(node)
+	if !ok {
+		return nil, fmt.Errorf("the configuration has no node %q; it has %s (choose one with --node)", node, nodeNames(cfg))
+	}
+	m := &model{cfg: cfg, digest: cfg.Digest(), self: *self, asn: cfg.BGP.ASN}
+	if self.ASN != 0 {
+		m.asn = self.ASN
+	}
+	for _, n := range cfg.Nodes {
+		m.nodes = append(m.nodes, services.Node{Name: n.Name, Site: n.Site, Capacity: n.Capacity})
+	}
+	specs := map[string]bool{}
+	for i := range cfg.Services {
+		if err := m.addService(&cfg.Services[i], specs); err != nil {
+			return nil, fmt.Errorf("service %s: %w", cfg.Services[i].Name, err)
+		}
+	}
+	m.kernel = kernel.Settings{
+		Protocol: cfg.Kernel.Protocol, Table: cfg.Kernel.Table, NextHop: cfg.Kernel.NextHop,
+		Tiers: cfg.Kernel.Tiers, Label: cfg.VIP.Label, VIPs: m.vips(""),
+	}
+	return m, m.addBGP()
+}
+
+func nodeNames(cfg *config.Config) string {
+	names := make([]string, len(cfg.Nodes))
+	for i, n := range cfg.Nodes {
+		names[i] = n.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (m *model) addService(c *config.Service, specs map[string]bool) error {
+	m.decide = append(m.decide, services.Service{
+		Name: c.Name, Order: c.Order, Announcers: c.AnnouncersN(), Priority: c.Priority,
+	})
+	if !slices.Contains(c.Order, m.self.Name) {
+		return nil
+	}
+	s := &service{name: c.Name, conf: c, vip: m.cfg.VIPOf(c), prepend: 1, rules: services.Rules{Failback: failbackMode(c.Failback.Mode), Delay: c.Failback.Delay}, made: map[attrKey]announce.Attrs{}}
+	if c.Prepend != nil {
+		s.prepend = *c.Prepend
+	}
+	std, large, err := c.ParsedCommunities()
+	if err != nil {
+		return err
+	}
+	s.std = std
+	for _, l := range large {
+		s.large = append(s.large, announce.LargeCommunity{Global: l[0], Local1: l[1], Local2: l[2]})
+	}
+	name, check := m.cfg.CheckOf(c)
+	targets := []string{check.Address}
+	if c.Servers != nil {
+		targets, s.pool, s.quorum = c.Servers.Addresses, true, c.Servers.MinHealthy
+	}
+	for _, t := range targets {
+		spec, err := newSpec(name, check, t)
+		if err != nil {
+			return err
+		}
+		s.members = append(s.members, spec.ID)
+		if !specs[spec.ID] {
+			specs[spec.ID] = true
+			m.specs = append(m.specs, spec)
+		}
+	}
+	m.services = append(m.services, s)
+	return nil
+}
+
+func failbackMode(s string) services.FailbackMode {
+	switch s {
+	case "manual":
+		return services.FailbackManual
+	case "never":
+		return services.FailbackNever
+	default:
+		return services.FailbackAuto
+	}
+}
+
+// newSpec makes one check of one target.
+func newSpec(name string, c *config.Check, target string) (checks.Spec, error) {
+	t, err := newTarget(c, target)
+	if err != nil {
+		return checks.Spec{}, err
+	}
+	p, err := c.Options.Prober(t)
+	if err != nil {
+		return checks.Spec{}, fmt.Errorf("check %s: %w", name, err)
+	}
+	id := name
+	if target != "" {
+		id += "@" + target
+	}
+	sum := sha256.Sum256([]byte(c.Fingerprint() + "|" + target))
+	return checks.Spec{
+		ID: id, Name: name, Type: c.Type, Target: target, Key: hex.EncodeToString(sum[:8]), Prober: p,
+		Timing: checks.Timing{
+			Interval: c.Interval, FastInterval: c.FastInterval, Timeout: c.Timeout, Rise: c.Rise, Fall: c.Fall,
+		},
+	}, nil
+}
+
+func newTarget(c *config.Check, target string) (checks.Target, error) {
+	t := checks.Target{}
+	if target != "" {
+		var err error
+		if t, err = config.ParseTarget(c.Options.NeedsTarget(), target); err != nil {
+			return t, fmt.Errorf("target %s: %w", target, err)
+		}
+	}
+	t.Source, t.Limit = c.Source, c.Timeout
+	return t, nil
+}
+
+// vips returns the VIPs of this node's services; of those announced via one
+// target unless that is empty.
+func (m *model) vips(via string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range m.services {
+		if via == "" || slices.Contains(s.conf.Via, via) {
+			out = append(out, s.conf.VIPs...)
+		}
+	}
+	return out
+}
+
+// addBGP builds the speaker's settings where a service needs it.
+func (m *model) addBGP() error {
+	allowed := m.vips(viaBGP)
+	if len(allowed) == 0 {
+		return nil
+	}
+	set := &bgp.Settings{
+		ASN: m.asn, RouterID: m.self.RouterID, Port: m.cfg.BGP.Port,
+		ListenAddresses: m.cfg.BGP.ListenAddresses, NodeID: m.self.ID, Allowed: allowed,
+	}
+	for _, r := range m.cfg.RoutersOf(m.self.Name) {
+		n, err := newNeighbour(r)
+		if err != nil {
+			return fmt.Errorf("router %s: %w", r.Address, err)
+		}
+		set.Neighbours = append(set.Neighbours, n)
+	}
+	m.bgp = set
+	return nil
+}
+
+func newNeighbour(r config.Router) (bgp.Neighbour, error) {
+	n := bgp.Neighbour{
+		Name: r.Name, Address: r.Address, ASN: r.ASN, Port: r.Port, Passive: r.Passive,
+		Multihop: r.Multihop, TTLSecurity: r.TTLSecurity, Source: r.Source,
+		Hold: r.Hold, Keepalive: r.Keepalive, ConnectRetry: r.ConnectRetry,
+		IPv4: slices.Contains(r.Families, "ipv4"), IPv6: slices.Contains(r.Families, "ipv6"),
+		NextHop: r.NextHop, NextHop6: r.NextHop6,
+	}
+	if r.PasswordFile == "" {
+		return n, nil
+	}
+	var err error
+	if n.Password, err = config.ReadPassword(r.PasswordFile, os.ReadFile); err != nil {
+		return n, fmt.Errorf("reading the MD5 password: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"rhid/announce/bgp"
+	"rhid/internal/config"
+	"rhid/internal/control"
+)
+
+// errReload wraps why a new configuration was refused; the old one runs on.
+var errReload = errors.New("the new configuration was refused, the old one runs on")
+
+// reload reads the configuration again: all of it takes effect, or nothing.
+func (l *loop) reload() error {
+	l.d.notify.reloading()
+	defer l.d.notify.ready()
+	now := time.Now()
+	err := l.tryReload(now)
+	ev := control.Event{Time: now, Kind: "daemon", Subject: l.m.self.Name, What: "reloaded", Detail: l.m.digest}
+	l.lastErr = ""
+	if err != nil {
+		l.lastErr = err.Error()
+		ev.What, ev.Code, ev.Detail = "reload-refused", "config", l.lastErr
+		err = fmt.Errorf("%w: %w", errReload, err)
+	}
+	l.journal.add(ev)
+	return err
+}
+
+func (l *loop) tryReload(now time.Time) error {
+	if l.phase != phaseRunning {
+		return errors.New("the daemon is being stopped")
+	}
+	cfg, err := config.Load(l.d.opts.File)
+	if err != nil {
+		return err
+	}
+	m, err := newModel(cfg, l.d.opts.Node)
+	if err != nil {
+		return err
+	}
+	if err := restartNeeded(l.m, m); err != nil {
+		return err
+	}
+	if err := l.d.configure(merged(l.m, m)); err != nil {
+		return errors.Join(err, l.d.configure(l.m))
+	}
+	if err := l.d.runner.Update(m.specs); err != nil {
+		return errors.Join(fmt.Errorf("changing the checks: %w", err), l.d.configure(l.m))
+	}
+	l.adopt(m, now)
+	l.decide(now)
+	return nil
+}
+
+// restartNeeded refuses what a running daemon cannot change.
+func restartNeeded(old, now *model) error {
+	switch {
+	case (old.bgp == nil) != (now.bgp == nil):
+		return errors.New("the BGP speaker is added or removed by it: restart the daemon")
+	case old.cfg.Control != now.cfg.Control:
+		return errors.New("control: the socket cannot change at run time: restart the daemon")
+	case old.bgp == nil:
+		return nil
+	case old.bgp.ASN != now.bgp.ASN:
+		return fmt.Errorf("the node's ASN cannot change from %d to %d at run time: restart the daemon", old.bgp.ASN, now.bgp.ASN)
+	case old.bgp.RouterID != now.bgp.RouterID, old.bgp.Port != now.bgp.Port,
+		!slices.Equal(old.bgp.ListenAddresses, now.bgp.ListenAddresses):
+		return errors.New("bgp.router_id, bgp.port and bgp.listen_addresses cannot change at run time: restart the daemon")
+	}
+	return nil
+}
+
+// merged is the new model, with the backends still responsible for the old
+// VIPs too: those that are no longer configured must get out in order first.
+func merged(old, now *model) *model {
+	m := *now
+	m.kernel.VIPs = union(old.kernel.VIPs, now.kernel.VIPs)
+	if now.bgp != nil {
+		b := *now.bgp
+		b.Allowed = union(old.bgp.Allowed, now.bgp.Allowed)
+		m.bgp = &b
+	}
+	return &m
+}
+
+func union[T comparable](a, b []T) []T {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// configure gives the backends the settings of m.
+func (d *Daemon) configure(m *model) error {
+	d.world.Configure(m.kernel)
+	if d.speaker == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := d.speaker.Configure(ctx, *m.bgp); err != nil {
+		if errors.Is(err, bgp.ErrNeedsRestart) {
+			return fmt.Errorf("%w: restart the daemon", err)
+		}
+		return fmt.Errorf("changing the BGP speaker: %w", err)
+	}
+	return nil
+}
