@@ -1,0 +1,97 @@
+//go:build integration
+
+package lab_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rhid/internal/lab"
+)
+
+var addrs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func TestBGPTables(t *testing.T) {
+	l := lab.Start(t, "testdata/bgp/bgp.clab.yml", lab.Options{})
+	a, c := l.Node("a"), l.Node("c")
+	for _, peer := range []string{"10.0.0.2", "10.0.1.2", "fd00::2"} {
+		l.WaitFor("session of a with "+peer, 15*time.Second, func() bool { return a.BGPUp(peer) })
+	}
+	l.WaitFor("session of c", 5*time.Second, func() bool { return c.BGPUp("10.0.1.1") })
+	l.WaitFor("two paths at a", 5*time.Second, func() bool { return len(a.BGPPaths("10.255.0.10/32")) == 2 })
+
+	want := lab.BGPPath{
+		Present: true, From: netip.MustParseAddr("10.0.0.2"), NextHop: netip.MustParseAddr("10.0.0.2"), MED: 100,
+		ASPath: []uint32{65002, 65002}, Communities: []string{"65000:100", "65535:0"}, LargeCommunities: []string{"65010:1:0"},
+	}
+	for _, p := range a.FRRBGP("10.255.0.10/32") {
+		if p.From == want.From {
+			if diff := cmp.Diff(want, p, addrs); diff != "" {
+				t.Errorf("b's path at a (-want +got):\n%s", diff)
+			}
+		}
+	}
+	if best := a.BGP("10.255.0.10/32"); best.From.String() != "10.0.1.2" || !best.Best {
+		t.Errorf("best path at a, which GRACEFUL_SHUTDOWN of b's decides: %+v", best)
+	}
+	if v6 := a.BGP("fd00:255::10/128"); v6.NextHop.String() != "fd00::2" || len(v6.ASPath) != 1 {
+		t.Errorf("IPv6 path at a: %+v", v6)
+	}
+	if none := a.BGP("10.255.0.99/32"); none.Present {
+		t.Errorf("path of a prefix that nobody has: %+v", none)
+	}
+	if none := c.BGP("10.255.0.99/32"); none.Present {
+		t.Errorf("path in BIRD of a prefix that nobody has: %+v", none)
+	}
+
+	a.Must("vtysh", "-c", "configure terminal", "-c", "router bgp 65001", "-c", "address-family ipv4 unicast", "-c", "network 10.255.0.11/32")
+	l.WaitFor("a's own prefix at c", 5*time.Second, func() bool { return c.BGP("10.255.0.11/32").Present })
+	want = lab.BGPPath{
+		Present: true, Best: true, From: netip.MustParseAddr("10.0.1.1"), NextHop: netip.MustParseAddr("10.0.1.1"), MED: 9,
+		LocalPref: 100, ASPath: []uint32{65001}, Communities: []string{"65000:7", "65535:65281"}, LargeCommunities: []string{"65010:2:1"},
+	}
+	if diff := cmp.Diff(want, c.BirdBGP("10.255.0.11/32")[0], addrs); diff != "" {
+		t.Errorf("a's path at c (-want +got):\n%s", diff)
+	}
+}
+
+func TestBGPOnTheWire(t *testing.T) {
+	l := lab.Start(t, "testdata/bgp/bgp.clab.yml", lab.Options{})
+	a, b := l.Node("a"), l.Node("b")
+	cap := a.Capture("eth1")
+	for _, prefix := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
+		cap.Wait("an announcement of "+prefix+" by b", 15*time.Second, func(e lab.Event) bool {
+			return e.Kind == lab.BGPUpdate && !e.Sent && e.Announces(prefix)
+		})
+	}
+	l.WaitFor("the path at a", 5*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
+	cap.Reset()
+	fib := a.WatchFIB("fd00:255::10/128")
+	for prefix, static := range map[string]string{"10.255.0.10/32": "vip4", "fd00:255::10/128": "vip6"} {
+		b.Must("birdc", "disable", static)
+		e := cap.Wait("a withdrawal of "+prefix, 5*time.Second, func(e lab.Event) bool {
+			return e.Kind == lab.BGPUpdate && !e.Sent && e.Withdraws(prefix)
+		})
+		if prefix == "fd00:255::10/128" {
+			if gone := fib.WaitGone(5 * time.Second); gone.At.Before(e.At) {
+				t.Errorf("a's kernel lost the route %v before the UPDATE arrived", e.At.Sub(gone.At))
+			}
+		}
+	}
+	if n := cap.Count(lab.BGPUpdate, false); n != 2 {
+		t.Errorf("%d UPDATEs for two withdrawals", n)
+	}
+	cap.Reset()
+	a.ResetTCP(179)
+	cap.Wait("the reset", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
+	l.WaitFor("the sessions to come back", 15*time.Second, func() bool { return a.BGPUp("10.0.0.2") && a.BGPUp("fd00::2") })
+	a.RefuseTCP(179)
+	l.WaitFor("b to lose the session", 5*time.Second, func() bool { return !b.BGPUp("10.0.0.1") })
+	cap.Reset()
+	cap.Wait("b's attempts to be refused", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
+	a.AcceptTCP(179)
+	l.WaitFor("the session after all", 15*time.Second, func() bool { return a.BGPUp("10.0.0.2") })
+}

@@ -1,0 +1,235 @@
+//go:build integration
+
+package scenarios
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rhid/internal/lab"
+)
+
+// repairLimit is how long a repair may take (issue 2, "Must be shown" 4).
+const repairLimit = 2 * time.Second
+
+// foreignRemoval is something that somebody else does to lb1.
+type foreignRemoval struct {
+	name  string
+	lines []string // commands
+	after []string // commands that put back what is not rhid's
+	hurts []string // VIPs that must be repaired
+	far   []string // VIPs whose route may leave the far routers meanwhile
+}
+
+// spares are the VIPs that a removal must leave alone.
+func (r foreignRemoval) spares() []string {
+	return slices.DeleteFunc(siteVIPs(), func(v string) bool { return slices.Contains(r.hurts, v) })
+}
+
+func foreignRemovals() []foreignRemoval {
+	four, six := []string{siteATM, siteCounter}, []string{siteATM6, siteCounter6}
+	others := []string{"ip addr add 127.0.0.1/8 dev lo", "ip addr add 10.1.0.11/32 dev lo"}
+	return []foreignRemoval{
+		{name: "address deleted", lines: []string{"ip addr del " + siteATM + " dev lo"}, hurts: []string{siteATM}},
+		{name: "only the IPv6 address deleted", lines: []string{"ip addr del " + siteATM6 + " dev lo"}, hurts: []string{siteATM6}},
+		{name: "local route of the address deleted", lines: []string{"ip route del local " + siteATM + " dev lo table local"}, hurts: []string{siteATM}},
+		{name: "IPv6 local route of the address deleted", lines: []string{"ip -6 route del local " + siteATM6 + " dev lo table local"}, hurts: []string{siteATM6}},
+		{name: "AnyIP route deleted", lines: []string{"ip route del local " + siteCounter + " dev lo table local"}, hurts: []string{siteCounter}},
+		{name: "IPv6 AnyIP route deleted", lines: []string{"ip -6 route del local " + siteCounter6 + " dev lo table local"}, hurts: []string{siteCounter6}},
+		{name: "announcement deleted", lines: []string{"ip route del " + siteCounter + " proto 151"}, hurts: []string{siteCounter}, far: []string{siteCounter}},
+		{name: "IPv6 announcement deleted", lines: []string{"ip -6 route del " + siteCounter6 + " proto 151"}, hurts: []string{siteCounter6}, far: []string{siteCounter6}},
+		{name: "route flush", lines: []string{"ip -4 route flush table all proto 151"}, hurts: []string{siteCounter}, far: []string{siteCounter}},
+		{name: "IPv6 route flush", lines: []string{"ip -6 route flush table all proto 151"}, hurts: []string{siteCounter6}, far: []string{siteCounter6}},
+		{
+			name:  "last other address of lo deleted",
+			lines: []string{"ip addr del 127.0.0.1/8 dev lo", "ip addr del 10.1.0.11/32 dev lo"}, after: others,
+		},
+		{ // the kernel then takes out every IPv4 route over lo, and tells nobody
+			name:  "every IPv4 address of lo deleted, the VIP as the last",
+			lines: []string{"ip addr del 127.0.0.1/8 dev lo", "ip addr del 10.1.0.11/32 dev lo", "ip addr del " + siteATM + " dev lo"}, after: others,
+			hurts: four, far: four[1:],
+		},
+		{name: "every IPv6 address of lo flushed", lines: []string{"ip -6 addr flush dev lo"}, after: []string{"ip addr add ::1/128 dev lo"}, hurts: six, far: six[1:]},
+		{name: "lo down and up", lines: []string{"ip link set lo down", "ip link set lo up"}, hurts: siteVIPs(), far: []string{siteCounter, siteCounter6}},
+	}
+}
+
+// s7 is the scenario under way.
+type s7 struct {
+	*siteLab
+	host   *siteKernel
+	wire   *lab.Capture // at tor-frr
+	far    map[string]*lab.FIBWatch
+	probes map[string]*lab.Prober
+}
+
+// TestS7ForeignRemoval has somebody else take away what rhid put into the
+// kernel. All of it comes back in time, once, and without a touch of the VIPs
+// that were not concerned, on the host and at the routers behind it.
+func TestS7ForeignRemoval(t *testing.T) {
+	s := &s7{siteLab: startSite(t, lab.Options{}), far: map[string]*lab.FIBWatch{}, probes: map[string]*lab.Prober{}}
+	s.run(s.shipped())
+	s.waitBranch(siteVIPs()...)
+	s.host = watchKernel(t, s.lb)
+	s.wholeAt(s.host, siteUp, siteVIPs()...)
+	s.wire = s.torFRR.Capture("eth1")
+	for _, v := range siteVIPs() {
+		s.far[v] = s.branch.WatchFIB(v)
+	}
+	s.probes[siteATM] = s.client.Probe("10.255.0.10:9100", 20*time.Millisecond)
+	s.probes[siteATM6] = s.client.Probe("[fd00:255::10]:9100", 20*time.Millisecond)
+	s.probes[siteCounter] = s.client.ProbeHTTP("10.255.0.20:9200", 20*time.Millisecond)
+	s.probes[siteCounter6] = s.client.ProbeHTTP("[fd00:255::20]:9200", 20*time.Millisecond)
+	for _, r := range foreignRemovals() {
+		s.remove(r)
+	}
+	s.restartZebra()
+	for v, p := range s.probes {
+		t.Logf("%-18s probed %d times in the last case", v, p.Stop().OK)
+	}
+}
+
+// remove makes one removal and sees to it that it is repaired.
+func (s *s7) remove(r foreignRemoval) {
+	s.t.Helper()
+	s.forget()
+	began := time.Now()
+	for _, line := range r.lines {
+		s.lb.Must("sh", "-c", line)
+	}
+	done := time.Now()
+	repaired := s.wholeAt(s.host, 5*time.Second, r.hurts...)
+	hostTook := repaired.Sub(began)
+	if hostTook > repairLimit {
+		s.t.Errorf("%s: repaired on the host after %v, limit %v", r.name, hostTook, repairLimit)
+	}
+	farTook := time.Duration(0)
+	for _, v := range r.far {
+		s.WaitFor(v+" at branch again", 5*time.Second, func() bool { return len(s.branch.Kernel(v)) > 0 })
+		farTook = max(farTook, time.Since(began))
+		if at := s.lastThere(v); !at.IsZero() && at.Sub(began) > repairLimit {
+			s.t.Errorf("%s: %s is back at branch after %v, limit %v", r.name, v, at.Sub(began), repairLimit)
+		}
+	}
+	for _, line := range r.after {
+		s.lb.Must("sh", "-c", line)
+	}
+	time.Sleep(1200 * time.Millisecond) // a full comparison of rhid's: nothing more may come of it
+	s.t.Logf("%-58s commands %8s, host %9s, branch %9s, longest outages %s", r.name, ms(done.Sub(began)), ms(hostTook), ms(farTook), s.outages())
+	s.check(r)
+}
+
+// check looks for what must not have happened.
+func (s *s7) check(r foreignRemoval) {
+	s.t.Helper()
+	for _, v := range siteVIPs() {
+		if got := s.form(s.host, v); got != siteWhole(v) {
+			s.t.Errorf("%s: %s stands in the kernel as %+v, want %+v", r.name, v, got, siteWhole(v))
+		}
+	}
+	for _, v := range r.spares() {
+		if got := s.host.of(v); len(got) > 0 {
+			s.t.Errorf("%s: %s was touched: %v", r.name, v, got)
+		}
+		if p := s.probes[v].Result(); p.Failed > 0 {
+			s.t.Errorf("%s: %d of %d connections to %s failed: %v", r.name, p.Failed, p.OK+p.Failed, v, p.Errors)
+		}
+	}
+	for _, v := range siteVIPs() {
+		if slices.Contains(r.far, v) {
+			continue
+		}
+		if got := s.far[v].Events(); len(got) > 0 {
+			s.t.Errorf("%s: the route of %s changed at branch: %v", r.name, v, got)
+		}
+	}
+	if n := s.wire.Count(lab.BGPUpdate, false); n > 0 {
+		s.t.Errorf("%s: tor-frr received %d UPDATEs, want none: the address came back in time", r.name, n)
+	}
+}
+
+// forget waits until the network is at rest and forgets what happened so far.
+func (s *s7) forget() {
+	s.t.Helper()
+	s.settled()
+	s.host.reset()
+	s.wire.Reset()
+	for _, v := range siteVIPs() {
+		s.far[v].Reset()
+		s.probes[v].Reset()
+	}
+}
+
+// settled waits until the branch has every VIP by both ways, and the routers on
+// these ways have them from lb1. BIRD is slow: it sends an LSA again only 5 s
+// after the last time (MinLSInterval, RFC 2328) and then looks once a second,
+// while the branch sends half of its packets there.
+func (s *s7) settled() {
+	s.t.Helper()
+	s.waitBranch(siteVIPs()...)
+	for n, vips := range map[*lab.Node][]string{
+		s.torFRR: {siteATM, siteATM6}, s.torBird: {siteATM, siteATM6},
+		s.coreFRR: {siteCounter, siteCounter6}, s.coreBird: {siteCounter, siteCounter6},
+	} {
+		for _, v := range vips {
+			s.WaitFor(v+" at "+n.Name+" from lb1", siteUp, func() bool {
+				rs := n.Kernel(v)
+				return len(rs) == 1 && rs[0].Dev == "eth1"
+			})
+		}
+	}
+	time.Sleep(50 * time.Millisecond) // for what was on its way when the last router turned
+}
+
+// lastThere is when a route last came to the branch router, zero if it never
+// went.
+func (s *s7) lastThere(vip string) time.Time {
+	s.t.Helper()
+	var at time.Time
+	gone := false
+	for _, e := range s.far[vip].Events() {
+		if e.Kind == lab.FIBDelete {
+			gone = true
+		} else if gone {
+			at, gone = e.At, false
+		}
+	}
+	return at
+}
+
+// outages are the longest times without an answer, for the figures.
+func (s *s7) outages() string {
+	out := ""
+	for _, v := range siteVIPs() {
+		out += " " + ms(s.probes[v].Result().LongestOutage)
+	}
+	return out
+}
+
+// restartZebra restarts lb1's zebra. Nobody touches what rhid put into the
+// kernel, the routers behind keep it, and FRR takes up the next change of it.
+func (s *s7) restartZebra() {
+	s.t.Helper()
+	s.forget()
+	before := s.lb.Pids("zebra")
+	began := time.Now()
+	s.lb.Must("/usr/lib/frr/watchfrr.sh", "restart", "zebra")
+	if slices.Equal(before, s.lb.Pids("zebra")) {
+		s.t.Fatalf("zebra was not restarted: it is process %v as before", before)
+	}
+	read := s.WaitFor("zebra on lb1 having the kernel's route", siteUp, func() bool {
+		out, err := s.lb.Run("vtysh", "-c", "show ip route "+siteCounter)
+		return err == nil && strings.Contains(out, `Known via "kernel"`)
+	})
+	s.WaitFor("ospfd on lb1 being zebra's client again", siteUp, func() bool { // FRR tries every 10 s
+		return strings.Contains(s.lb.Must("vtysh", "-c", "show zebra client summary"), "ospf ")
+	})
+	s.t.Logf("zebra restarted: it has the kernel's routes after %v, ospfd's after %v", read.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	s.check(foreignRemoval{name: "zebra restarted"})
+	s.remove(foreignRemoval{
+		name: "announcement deleted after zebra's restart", lines: []string{"ip route del " + siteCounter + " proto 151"},
+		hurts: []string{siteCounter}, far: []string{siteCounter},
+	})
+}
