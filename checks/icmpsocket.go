@@ -40,6 +40,9 @@ func dialICMP(kind int, to, source netip.Addr) (net.Conn, error) {
 			return nil, err
 		}
 	}
+	if err := reportErrors(fd, to.Is4()); err != nil {
+		return nil, err
+	}
 	if source.IsValid() {
 		sa, err := sockaddr(source, 0)
 		if err != nil {
@@ -80,6 +83,17 @@ func onlyReplies(fd int, v4 bool) error {
 	filter.Data[echoReply/32] &^= 1 << (echoReply % 32)
 	err := unix.SetsockoptICMPv6Filter(fd, unix.SOL_ICMPV6, unix.ICMPV6_FILTER, &filter)
 	return os.NewSyscallError("setsockopt", err)
+}
+
+// reportErrors makes reads fail when a router, or this host, says that the
+// target cannot be reached. Without it the kernel keeps to itself what may be
+// temporary.
+func reportErrors(fd int, v4 bool) error {
+	level, option := unix.SOL_IPV6, unix.IPV6_RECVERR
+	if v4 {
+		level, option = unix.SOL_IP, unix.IP_RECVERR
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, level, option, 1))
 }
 
 // sockaddr is the form of an address that the kernel takes.

@@ -24,7 +24,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(parent, cancel)()
 	now := time.Now()
-	r.ctx, r.lastBeat = ctx, now
+	r.ctx, r.lastBeat, r.origin = ctx, now, now
 	for _, e := range r.entries {
 		if !e.removed {
 			r.begin(e, now)

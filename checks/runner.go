@@ -49,6 +49,7 @@ type Runner struct {
 	eventSeq uint64
 	inFlight int
 	lastBeat time.Time
+	origin   time.Time // of all phases, when Run began
 }
 
 // entry is a check and all that is known of it.
@@ -181,7 +182,9 @@ func (r *Runner) add(old *entry, s Spec, now time.Time) {
 
 // begin gives e its phase and its first slot.
 func (r *Runner) begin(e *entry, now time.Time) {
-	e.phase = now.Add(offset(e.spec.ID, e.spec.Timing.Interval))
+	// Checks that were added at different times share places, too.
+	origin := slotAfter(now, r.origin, slotGrain)
+	e.phase = origin.Add(offset(e.spec.ID, e.spec.Timing.Interval))
 	e.next = slotAfter(now, e.phase, e.step())
 	r.sched.place(e)
 }
