@@ -170,7 +170,7 @@ func (p *Prober) Attempts() []Attempt {
 }
 
 // Result returns what was found so far.
-func (p *Prober) Result() ProbeResult { return summarize(p.Attempts()) }
+func (p *Prober) Result() ProbeResult { return summarise(p.Attempts()) }
 
 // Reset forgets what was found.
 func (p *Prober) Reset() {
@@ -179,8 +179,8 @@ func (p *Prober) Reset() {
 	p.attempts = nil
 }
 
-// summarize counts attempts, which are sorted by start.
-func summarize(attempts []Attempt) ProbeResult {
+// summarise counts attempts, which are sorted by start.
+func summarise(attempts []Attempt) ProbeResult {
 	r := ProbeResult{Who: map[string]int{}, Errors: map[ConnError]int{}}
 	var down time.Time // start of the first of the failures in a row
 	outage := func(until time.Time) {

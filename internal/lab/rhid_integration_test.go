@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,7 +63,29 @@ func TestOneSiteWithRhid(t *testing.T) {
 		l.Node(srv).Must("haproxy", "-D", "-f", "/etc/haproxy/haproxy.cfg")
 	}
 	l.WaitFor("the VIPs to come back", 30*time.Second, everywhere)
-	took := lb1.StopRhid(rhid, 20*time.Second)
+	rhid.Signal(syscall.SIGTERM)
+	l.WaitFor("the drain at tor-frr (RFC 8326)", 5*time.Second, func() bool {
+		return slices.Contains(l.Node("tor-frr").BGP("10.255.0.10/32").Communities, "65535:0")
+	})
+	if err := rhid.Wait(20 * time.Second); err != nil {
+		t.Errorf("rhid ended with %v", err)
+	}
 	l.WaitFor("the VIPs to be gone with rhid", 10*time.Second, nowhere)
-	t.Logf("rhid ended after %v", took.Round(time.Millisecond))
+}
+
+// TestKilledRhidIsForgotten kills rhid as soon as its VIP is at the branch, when
+// the routers have only just come up: none of them may hold on to it.
+func TestKilledRhidIsForgotten(t *testing.T) {
+	l := lab.Start(t, oneSite, lab.Options{Rhid: lab.BuildRhid(t, false)})
+	branch := l.Node("branch")
+	rhid := l.Node("lb1").StartRhid("/etc/rhid/rhid.yaml")
+	for _, p := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
+		l.WaitFor(p+" at branch", 20*time.Second, func() bool { return len(branch.Kernel(p)) > 0 })
+	}
+	began := time.Now()
+	rhid.Kill()
+	for _, p := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
+		l.WaitFor(p+" to be gone", 3*time.Second, func() bool { return len(branch.Kernel(p)) == 0 })
+	}
+	t.Logf("gone from the branch after %v", time.Since(began).Round(time.Millisecond))
 }

@@ -61,18 +61,18 @@ func TestBGPTables(t *testing.T) {
 func TestBGPOnTheWire(t *testing.T) {
 	l := lab.Start(t, "testdata/bgp/bgp.clab.yml", lab.Options{})
 	a, b := l.Node("a"), l.Node("b")
-	cap := a.Capture("eth1")
+	wire := a.Capture("eth1")
 	for _, prefix := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
-		cap.Wait("an announcement of "+prefix+" by b", 15*time.Second, func(e lab.Event) bool {
+		wire.Wait("an announcement of "+prefix+" by b", 15*time.Second, func(e lab.Event) bool {
 			return e.Kind == lab.BGPUpdate && !e.Sent && e.Announces(prefix)
 		})
 	}
 	l.WaitFor("the path at a", 5*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
-	cap.Reset()
+	wire.Reset()
 	fib := a.WatchFIB("fd00:255::10/128")
 	for prefix, static := range map[string]string{"10.255.0.10/32": "vip4", "fd00:255::10/128": "vip6"} {
 		b.Must("birdc", "disable", static)
-		e := cap.Wait("a withdrawal of "+prefix, 5*time.Second, func(e lab.Event) bool {
+		e := wire.Wait("a withdrawal of "+prefix, 5*time.Second, func(e lab.Event) bool {
 			return e.Kind == lab.BGPUpdate && !e.Sent && e.Withdraws(prefix)
 		})
 		if prefix == "fd00:255::10/128" {
@@ -81,17 +81,17 @@ func TestBGPOnTheWire(t *testing.T) {
 			}
 		}
 	}
-	if n := cap.Count(lab.BGPUpdate, false); n != 2 {
+	if n := wire.Count(lab.BGPUpdate, false); n != 2 {
 		t.Errorf("%d UPDATEs for two withdrawals", n)
 	}
-	cap.Reset()
+	wire.Reset()
 	a.ResetTCP(179)
-	cap.Wait("the reset", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
+	wire.Wait("the reset", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
 	l.WaitFor("the sessions to come back", 15*time.Second, func() bool { return a.BGPUp("10.0.0.2") && a.BGPUp("fd00::2") })
 	a.RefuseTCP(179)
 	l.WaitFor("b to lose the session", 5*time.Second, func() bool { return !b.BGPUp("10.0.0.1") })
-	cap.Reset()
-	cap.Wait("b's attempts to be refused", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
+	wire.Reset()
+	wire.Wait("b's attempts to be refused", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
 	a.AcceptTCP(179)
 	l.WaitFor("the session after all", 15*time.Second, func() bool { return a.BGPUp("10.0.0.2") })
 }

@@ -135,7 +135,7 @@ func TestSummarize(t *testing.T) {
 			},
 		},
 	} {
-		if diff := cmp.Diff(c.want, summarize(c.attempts)); diff != "" {
+		if diff := cmp.Diff(c.want, summarise(c.attempts)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
