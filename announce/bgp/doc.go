@@ -30,8 +30,9 @@
 //
 // A panic in a goroutine of GoBGP ends the process. GoBGP v3.37.0 has some for
 // malformed messages of a configured neighbour: a short Prefix-SID attribute,
-// an empty AS_PATH from a confederation member, a message of unknown type. TCP
-// MD5 and TTL security keep strangers out; the supervisor starts rhid again.
+// an empty AS_PATH from a confederation member, and, in an established session,
+// an OPEN or a message of unknown type. TCP MD5 and TTL security keep strangers
+// out; the supervisor starts rhid again.
 //
 // # Why sessions are deleted and added anew
 //

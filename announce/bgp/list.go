@@ -12,7 +12,8 @@ import (
 )
 
 // list compares the books with GoBGP's global table and the Adj-RIB-Out of
-// each established neighbour.
+// each established neighbour. GoBGP's listings take no context: they would end
+// with a part and no error.
 func (s *Speaker) list(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -26,11 +27,11 @@ func (s *Speaker) list(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	err := s.call(ctx, s.lookOps, "listing the tables", func() error {
-		if err := s.listTable(ctx); err != nil {
+		if err := s.listTable(); err != nil {
 			return err
 		}
 		for _, n := range up {
-			if err := s.listExported(ctx, n); err != nil {
+			if err := s.listExported(n); err != nil {
 				// It may have been removed, or be renewed right now.
 				s.log.Debug("cannot list what a neighbour is sent", "neighbour", n.place, "error", err)
 			}
@@ -44,14 +45,14 @@ func (s *Speaker) list(ctx context.Context) {
 
 // listTable corrects the book of the global table where it differs from what
 // GoBGP has. When either changed meanwhile, that comes a second later.
-func (s *Speaker) listTable(ctx context.Context) error {
+func (s *Speaker) listTable() error {
 	s.mu.Lock()
 	began, busy := s.seq, s.changing > 0
 	s.mu.Unlock()
 	found := map[netip.Prefix]announce.Attrs{}
 	for _, f := range []*api.Family{family4(), family6()} {
 		var bad error
-		err := s.bgp.ListPath(ctx, &api.ListPathRequest{TableType: api.TableType_GLOBAL, Family: f}, func(d *api.Destination) {
+		err := s.bgp.ListPath(context.Background(), &api.ListPathRequest{TableType: api.TableType_GLOBAL, Family: f}, func(d *api.Destination) {
 			if err := take(found, d); err != nil {
 				bad = err
 			}
@@ -111,11 +112,11 @@ func (s *Speaker) correctLocked(found map[netip.Prefix]announce.Attrs) {
 }
 
 // listExported reads the Adj-RIB-Out of n, as GoBGP's filter has it.
-func (s *Speaker) listExported(ctx context.Context, n *neighbour) error {
+func (s *Speaker) listExported(n *neighbour) error {
 	at := time.Now()
 	listed := map[netip.Prefix]bool{}
 	for _, f := range n.conf.families() {
-		err := s.bgp.ListPath(ctx, &api.ListPathRequest{TableType: api.TableType_ADJ_OUT, Name: n.key, Family: f}, func(d *api.Destination) {
+		err := s.bgp.ListPath(context.Background(), &api.ListPathRequest{TableType: api.TableType_ADJ_OUT, Name: n.key, Family: f}, func(d *api.Destination) {
 			if p, err := netip.ParsePrefix(d.GetPrefix()); err == nil {
 				listed[p] = true
 			}

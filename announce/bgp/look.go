@@ -18,7 +18,7 @@ func (s *Speaker) look(ctx context.Context) {
 	err := s.call(ctx, s.lookOps, "reading the neighbours", func() error {
 		before := time.Now()
 		var peers []*api.Peer
-		if err := s.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) { peers = append(peers, p) }); err != nil {
+		if err := s.bgp.ListPeer(context.Background(), &api.ListPeerRequest{}, func(p *api.Peer) { peers = append(peers, p) }); err != nil {
 			return err
 		}
 		confirmed := 0

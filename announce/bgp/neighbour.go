@@ -44,7 +44,7 @@ type leftRoute struct {
 }
 
 // neighbour is what is known of one neighbour. Speaker.mu guards it, except
-// conf, key and place, which never change.
+// key and place, which never change, and conf, where only the name does.
 type neighbour struct {
 	conf  Neighbour
 	key   string // GoBGP's name of it: the address with its zone

@@ -128,7 +128,7 @@ func (r *router) read(c net.Conn, gone chan struct{}) {
 	defer close(gone)
 	for {
 		r.gate.Lock()
-		r.gate.Unlock() //nolint:staticcheck // only waits until the router reads again
+		r.gate.Unlock() //nolint:staticcheck,gocritic // only waits until the router reads again
 		m, err := read(c)
 		if err != nil {
 			return

@@ -46,7 +46,7 @@ func (n *neighbour) cannotExport(v4, allowed bool) string {
 	switch {
 	case !allowed:
 		return "rejected by the export filter: not a configured VIP"
-	case v4 && !n.conf.IPv4, !v4 && !n.conf.IPv6:
+	case !n.conf.takes(v4):
 		return "family " + familyName(v4) + " not configured"
 	case !v4 && n.conf.plan(false).missing:
 		return "no IPv6 next hop on an IPv4 session: set next_hop6"

@@ -25,6 +25,9 @@ type nextHopPlan struct {
 	missing  bool       // there is none
 }
 
+// takes says whether n is to exchange routes of a family.
+func (n Neighbour) takes(v4 bool) bool { return v4 && n.IPv4 || !v4 && n.IPv6 }
+
 // plan returns the next hop of IPv4 or IPv6 routes towards n.
 func (n Neighbour) plan(v4 bool) nextHopPlan {
 	session4 := n.Address.Is4()
@@ -48,7 +51,7 @@ func (n Neighbour) plan(v4 bool) nextHopPlan {
 // extended is whether the present session negotiated RFC 8950: without it a
 // router may take an IPv6 next hop of an IPv4 route for a malformed message.
 func (n Neighbour) exports(v4, extended bool) bool {
-	if v4 && !n.IPv4 || !v4 && !n.IPv6 {
+	if !n.takes(v4) {
 		return false
 	}
 	p := n.plan(v4)

@@ -201,9 +201,8 @@ func TestFRR(t *testing.T) {
 	}
 
 	f.killBGP()
-	for _, n := range routerNeighbours() {
-		b.place(vip6, n.Address.String(), "pending", "")
-	}
+	b.place(vip6, "192.0.2.254", "pending", "session not established")
+	b.place(vip6, "2001:db8:1::254", "pending", "session not established")
 	begin := time.Now()
 	f.startBGP()
 	established(b)

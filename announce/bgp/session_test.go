@@ -123,20 +123,49 @@ func TestDownReasons(t *testing.T) {
 	}
 }
 
-// A router that answers the OPEN with a NOTIFICATION, and one that has another
-// ASN than configured.
+// A router that sends its whole table must not fill this host's memory.
+func TestTooManyRoutes(t *testing.T) {
+	r := newRouter(t, "127.0.1.1", routeASN)
+	b := start(t, "192.0.2.10/32", r.neighbour())
+	b.join(r)
+	attrs := []bgp.PathAttributeInterface{
+		bgp.NewPathAttributeOrigin(0), bgp.NewPathAttributeNextHop("127.0.1.1"),
+		bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{routeASN})}),
+	}
+	var nlri []*bgp.IPAddrPrefix
+	for i := range maxReceived + 1 {
+		nlri = append(nlri, bgp.NewIPAddrPrefix(32, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String()))
+		if len(nlri) == 500 || i == maxReceived {
+			r.send(bgp.NewBGPUpdateMessage(nil, attrs, nlri))
+			nlri = nil
+		}
+	}
+	note, ok := r.next().Body.(*bgp.BGPNotification)
+	if !ok || note.ErrorCode != 6 || note.ErrorSubcode != 1 {
+		t.Errorf("received %+v, want cease 6/1", note)
+	}
+	b.until("the reason", func() (bool, string) {
+		d := b.Neighbours()[0].LastDown
+		if d == nil {
+			return false, "none"
+		}
+		return strings.Contains(d.Text, "maximum number of prefixes reached (6/1)"), d.Text
+	})
+}
+
+// A router that has another ASN than configured.
 func TestSetupFails(t *testing.T) {
 	r := newRouter(t, "127.0.1.1", routeASN)
 	n := r.neighbour()
 	n.ASN = 64999
 	b := start(t, "192.0.2.10/32", n)
-	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.1.1")}}).Dial("tcp", b.addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.open(c); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Fatalf("the session setup returned %v, want a refusal", err)
-	}
+	b.until("a refusal", func() (bool, string) {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.1.1")}}).Dial("tcp", b.addr.String())
+		if err == nil {
+			err = r.open(c) // closed without a word until GoBGP left idle
+		}
+		return err != nil && strings.Contains(err.Error(), "refused"), fmt.Sprint(err)
+	})
 	b.until("the reason", func() (bool, string) {
 		d := b.Neighbours()[0].LastDown
 		if d == nil {
@@ -144,6 +173,10 @@ func TestSetupFails(t *testing.T) {
 		}
 		return d.Code == 2 && d.Subcode == 2 && strings.Contains(d.Text, "bad peer AS"), d.Text
 	})
+}
+
+// A router that answers the OPEN with a NOTIFICATION.
+func TestSetupIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.1.2:0")
 	if err != nil {
 		t.Fatal(err)
@@ -160,8 +193,8 @@ func TestSetupFails(t *testing.T) {
 			}
 		}
 	}()
-	n = Neighbour{Address: netip.MustParseAddr("127.0.1.2"), ASN: routeASN, Port: l.Addr().(*net.TCPAddr).Port, IPv4: true}
-	b = startWith(t, Settings{ASN: ourASN, RouterID: netip.MustParseAddr("192.0.2.200"), Port: -1, Neighbours: []Neighbour{n}})
+	n := Neighbour{Address: netip.MustParseAddr("127.0.1.2"), ASN: routeASN, Port: l.Addr().(*net.TCPAddr).Port, IPv4: true}
+	b := startWith(t, Settings{ASN: ourASN, RouterID: netip.MustParseAddr("192.0.2.200"), Port: -1, Neighbours: []Neighbour{n}})
 	b.until("the refusal", func() (bool, string) {
 		d := b.Neighbours()[0].LastDown
 		if d == nil {

@@ -80,7 +80,7 @@ func (s *Speaker) part(ctx, writeCtx context.Context, n *neighbour, text string)
 	disabled := func() error {
 		return s.bgp.DisablePeer(context.Background(), &api.DisablePeerRequest{Address: n.key, Communication: text})
 	}
-	if err := s.call(ctx, make(chan struct{}, 1), "disabling neighbour "+n.place, disabled); err != nil {
+	if err := s.call(ctx, s.peerOps, "disabling neighbour "+n.place, disabled); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	if written && !s.await(ctx, func() bool { return !n.established() }) {

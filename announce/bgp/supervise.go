@@ -118,7 +118,7 @@ func (s *Speaker) renew(ctx context.Context, n *neighbour) error {
 	if !wanted {
 		return nil
 	}
-	s.noteRefusal(ctx, n)
+	s.noteRefusal(n)
 	if err := s.bgp.DeletePeer(ctx, &api.DeletePeerRequest{Address: n.key}); err != nil {
 		s.log.Debug("neighbour was not there", "neighbour", n.place, "error", err)
 	}
@@ -136,14 +136,14 @@ func (s *Speaker) renew(ctx context.Context, n *neighbour) error {
 
 // noteRefusal finds out whether the neighbour answered the OPEN with a
 // NOTIFICATION, which GoBGP only counts.
-func (s *Speaker) noteRefusal(ctx context.Context, n *neighbour) {
+func (s *Speaker) noteRefusal(n *neighbour) {
 	s.mu.Lock()
 	setup := n.down != nil && n.down.Kind == DownSetup
 	s.mu.Unlock()
 	if !setup {
 		return
 	}
-	_ = s.bgp.ListPeer(ctx, &api.ListPeerRequest{Address: n.key}, func(p *api.Peer) {
+	_ = s.bgp.ListPeer(context.Background(), &api.ListPeerRequest{Address: n.key}, func(p *api.Peer) {
 		if p.GetState().GetMessages().GetReceived().GetNotification() == 0 {
 			return
 		}

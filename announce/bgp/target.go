@@ -121,10 +121,11 @@ func (s *Speaker) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, err
 	out := make(map[netip.Prefix]announce.Seen, len(s.table))
 	places := make([]announce.Place, len(s.table)*len(s.neighbours)) // one allocation for all
 	allowed := s.allowedLocked()
+	takers := map[bool][]*neighbour{true: s.takersLocked(true), false: s.takersLocked(false)}
 	for p, e := range s.table {
 		mine := places[:0:len(s.neighbours)]
 		places = places[len(s.neighbours):]
-		for _, n := range s.neighbours {
+		for _, n := range takers[p.Addr().Is4()] {
 			mine = append(mine, n.wantedPlace(p, e, allowed[p]))
 		}
 		out[p] = announce.Seen{Here: true, Route: e.route, Places: mine}
@@ -142,6 +143,22 @@ func (s *Speaker) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, err
 		}
 	}
 	return out, nil
+}
+
+// takersLocked returns the neighbours that are to have routes of a family. One
+// of the other family is no place where such a route is missing, unless nobody
+// takes it at all.
+func (s *Speaker) takersLocked(v4 bool) []*neighbour {
+	var takers []*neighbour
+	for _, n := range s.neighbours {
+		if n.conf.takes(v4) {
+			takers = append(takers, n)
+		}
+	}
+	if len(takers) == 0 {
+		return s.neighbours
+	}
+	return takers
 }
 
 // goingLocked returns the prefixes that are not in the table, and that some
