@@ -56,7 +56,7 @@ func TestDecide(t *testing.T) {
 				}
 			}
 			plan := Decide(Inputs{
-				Self: "a", Nodes: []Node{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+				Budget: -1, Self: "a", Nodes: []Node{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 				Services: []Service{{Name: "s", Order: tt.order, Announcers: tt.announcers}}, Views: tt.views,
 			})
 			if got := brief(plan.Decisions[0]); got != tt.want {
@@ -77,7 +77,7 @@ func TestDecideCapacity(t *testing.T) {
 		}
 	}
 	plan := Decide(Inputs{
-		Self: "a", Nodes: []Node{{Name: "a", Capacity: 1}, {Name: "b"}}, Views: views,
+		Budget: -1, Self: "a", Nodes: []Node{{Name: "a", Capacity: 1}, {Name: "b"}}, Views: views,
 		Services: []Service{
 			{Name: "own", Order: []string{"a", "b"}, Announcers: 1},
 			{Name: "x", Order: []string{"b", "a"}, Announcers: 1, Priority: 1},
@@ -132,7 +132,7 @@ func FuzzDecide(f *testing.F) {
 }
 
 func randomInputs(r *rand.Rand) Inputs {
-	in := Inputs{Self: "n0", Views: map[string]View{}}
+	in := Inputs{Budget: -1, Self: "n0", Views: map[string]View{}}
 	for i := range 1 + r.IntN(6) {
 		name := fmt.Sprintf("n%d", i)
 		in.Nodes = append(in.Nodes, Node{Name: name, Capacity: r.IntN(3)})
@@ -188,7 +188,7 @@ func checkDecision(t *testing.T, in Inputs, s Service, d Decision) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	in := Inputs{Self: "n0", Views: map[string]View{}}
+	in := Inputs{Budget: -1, Self: "n0", Views: map[string]View{}}
 	for i := range 64 {
 		name := fmt.Sprintf("n%d", i)
 		in.Nodes = append(in.Nodes, Node{Name: name})

@@ -121,7 +121,7 @@ type Inputs struct {
 	Certainty Certainty
 	Quorum    bool // partition quorum: a minority takes over nothing new
 	Intents   Intents
-	Braked    bool            // no more services may leave this node because of what fails everywhere
+	Budget    int             // services that may still leave Self because of what fails everywhere; below 0 is no limit
 	Expired   map[string]bool // services whose handover_timeout is over
 	Drained   map[string]bool // services whose drain_time is over
 }
@@ -175,6 +175,7 @@ const (
 	CodeFailback   Code = "failback-hold" // healthy again, but not for long enough
 	CodeDamped     Code = "damped"        // it went down too often
 	CodeDrained    Code = "drained"       // an operator asked for it
+	CodeNoRouter   Code = "no-router"     // no router has a session with the node
 	CodePinned     Code = "pinned"        // an operator asked for it
 	CodeHandover   Code = "handover"      // announces until the chosen nodes are exported
 	CodeSettling   Code = "settling"      // not heard from everybody yet

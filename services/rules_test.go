@@ -75,8 +75,8 @@ func TestRules(t *testing.T) {
 		{"all down: keep", "a1=d+ a2=d", "a1", keep, "[] announce kept-down"},
 		{"all down: keep, but not a second one", "a1=d+ a2=d+", "a2", keep, "[] withdraw better-node"},
 		{"all down from the start: nobody to keep it", "a1=d a2=d", "a1", keep, "[] withdraw pool-down"},
-		{"the brake holds what fails everywhere", "a1=d+ a2=d", "a1", func(in *Inputs, _ *Service) { in.Braked = true }, "[] announce brake"},
-		{"the brake never holds what fails here only", "a1=d+ a2=r", "a1", func(in *Inputs, _ *Service) { in.Braked = true }, "[a2:0] withdraw pool-down"},
+		{"the brake holds what fails everywhere", "a1=d+ a2=d", "a1", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[] announce brake"},
+		{"the brake never holds what fails here only", "a1=d+ a2=r", "a1", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[a2:0] withdraw pool-down"},
 		{"settling: nothing new is announced", "a1=r a2=r", "a1", certainty(Settling), "[a1:0] undecided settling"},
 		{"settling: what is announced stays", "a1=r+ a2=r", "a1", certainty(Settling), "[a1:0] announce chosen"},
 		{"isolated: anycast tolerates two holders", "a1=r!", "a2", isolated(false), "[a2:0] announce chosen"},
@@ -92,7 +92,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := Inputs{Self: tt.self, Views: map[string]View{}, Certainty: Settled}
+			in := Inputs{Self: tt.self, Views: map[string]View{}, Certainty: Settled, Budget: -1}
 			s := Service{Name: "s", Announcers: 1}
 			for _, f := range strings.Fields(tt.nodes) {
 				name, says, _ := strings.Cut(f, "=")

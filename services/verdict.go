@@ -126,11 +126,12 @@ func (d *decider) nobody(s Service, group []Candidate, self Candidate, out *Deci
 	case s.KeepDown && last != "":
 		out.Verdict = Withdraw
 		out.Reason = Reason{CodeBetterNode, "no node can serve, and " + last + " goes on as the last holder"}
-	case d.in.Braked:
+	case d.in.Budget == 0:
 		out.Verdict, out.Rank, out.Degraded = Announce, self.state.Rank, true
 		out.Reason = Reason{CodeBrake, "it fails on every node at once, and max_withdrawals is reached; " + self.Reason.Evidence}
 	default:
 		out.Verdict, out.Reason = Withdraw, self.Reason
+		d.in.Budget--
 	}
 }
 

@@ -25,9 +25,19 @@ type Config struct {
 	Services []Service         `yaml:"services" doc:"the business services"`
 }
 
-// Cluster names the cluster and its gossip.
+// Cluster names the cluster and says how its nodes keep in touch. With one
+// node nothing of it is used.
 type Cluster struct {
-	Name string `yaml:"name" default:"rhid" doc:"the cluster's name; hosts with another name are kept out"`
+	Name            string        `yaml:"name" default:"rhid" doc:"the cluster's name; hosts with another name are kept out"`
+	Port            int           `yaml:"port" default:"7946" min:"1" max:"65535" doc:"UDP and TCP port of the gossip, the same on every node"`
+	KeyFile         string        `yaml:"key_file" doc:"gossip keys, one in base64 a line, the first encrypts; without it the gossip is neither secret nor authenticated"`
+	Detection       string        `yaml:"detection" default:"fast" enum:"fast,lan,wan" doc:"how soon a silent node counts as dead: fast well under a second, lan and wan are calmer"`
+	SettleTimeout   time.Duration `yaml:"settle_timeout" max:"10m" doc:"how long a starting node waits for the others; by default 3s, 10s or 20s with the three detections"`
+	Partition       string        `yaml:"partition" default:"announce" enum:"announce,quorum" doc:"what a node does that hears fewer than half of the nodes: announce all the same, or take over nothing new"`
+	WitnessHold     time.Duration `yaml:"witness_hold" default:"10s" max:"1h" doc:"how long nothing moves when gossip lost a node whose route the routers still have"`
+	HandoverTimeout time.Duration `yaml:"handover_timeout" default:"10s" max:"10m" doc:"how long a node that hands a service over waits for the next one's route"`
+	MaxWithdrawals  int           `yaml:"max_withdrawals" min:"0" doc:"services a minute that may leave a node because of what fails on every node at once; 0 is no limit"`
+	StateDir        string        `yaml:"state_dir" default:"/var/lib/rhid" doc:"directory for what must outlive the daemon: incarnation and intents"`
 }
 
 // Control is the unix socket for commands.
@@ -151,13 +161,17 @@ type Quorum struct {
 type Service struct {
 	Name        string         `yaml:"name" required:"true" doc:"the service's name"`
 	VIPs        []netip.Prefix `yaml:"vips" required:"true" doc:"the anycast VIPs, each /32 or /128"`
-	Order       []string       `yaml:"order" doc:"takeover order: node names, the main node first; with one node it may be left out"`
+	Order       []string       `yaml:"order" doc:"takeover order: node names, the main node first; by default the main node, then its site, then the others, each by hashing"`
+	Main        string         `yaml:"main" doc:"the main node where there is no order; hashing chooses it by default"`
 	Announcers  string         `yaml:"announcers" default:"1" doc:"how many nodes announce at once: a number or all"`
+	Scope       string         `yaml:"scope" default:"cluster" enum:"cluster,site" doc:"whether announcers counts for the whole cluster or for each site"`
 	Priority    int            `yaml:"priority" doc:"services with a higher one are assigned first"`
 	Via         []string       `yaml:"via" default:"bgp" enum:"bgp,kernel" doc:"how the VIPs get into the network"`
 	Servers     *Servers       `yaml:"servers" doc:"the servers whose health decides"`
 	Check       CheckRef       `yaml:"check" required:"true" doc:"name of a check, or a check in place"`
 	Failback    Failback       `yaml:"failback" doc:"when a node that failed takes the service back"`
+	AllDown     string         `yaml:"all_down" default:"withdraw" enum:"withdraw,keep" doc:"when no node can serve: withdraw, or the last holder goes on, marked as degraded"`
+	Damping     Damping        `yaml:"damping" doc:"keeps a node that fails again and again on standby"`
 	Metric      Metric         `yaml:"metric" doc:"MED (BGP) or metric (kernel) by rank"`
 	Prepend     *int           `yaml:"prepend" min:"0" max:"10" doc:"times the own ASN is prepended for rank 1, twice that for rank 2, …; 1 by default, 0 where all routers are iBGP"`
 	LocalPref   uint32         `yaml:"local_preference" doc:"for iBGP neighbours; 0 leaves it out"`
@@ -175,6 +189,16 @@ type CheckRef struct {
 type Failback struct {
 	Mode  string        `yaml:"mode" default:"auto" enum:"auto,manual,never" doc:"auto: after delay; manual: when an operator says so; never: a healthy holder keeps it"`
 	Delay time.Duration `yaml:"delay" default:"60s" max:"24h" doc:"how long it must have been healthy (auto)"`
+}
+
+// Damping keeps a node that fails again and again on standby for the service:
+// each loss adds penalty, which halves every half_life; from suppress on the
+// node is standby, until the sum is below reuse.
+type Damping struct {
+	Penalty  int           `yaml:"penalty" default:"1000" min:"0" doc:"of one loss; 0 switches damping off"`
+	Suppress int           `yaml:"suppress" default:"3000" min:"1" doc:"from this sum on the node is standby"`
+	Reuse    int           `yaml:"reuse" default:"1000" min:"1" doc:"below this sum it is ready again"`
+	HalfLife time.Duration `yaml:"half_life" default:"5m" min:"1s" max:"24h" doc:"in which the sum halves"`
 }
 
 // Metric is MED or kernel metric by rank: base + rank × step.

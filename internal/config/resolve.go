@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rhid/internal/config/strict"
+	"rhid/services"
 )
 
 // resolve fills in the defaults that depend on other values. It runs on
@@ -85,8 +86,8 @@ func (c *Check) resolve() {
 
 func resolveService(cfg *Config, doc *strict.Document, index int) {
 	s := &cfg.Services[index]
-	if s.Order == nil && len(cfg.Nodes) == 1 {
-		s.Order = []string{cfg.Nodes[0].Name}
+	if s.Order == nil {
+		s.Order = services.AutoOrder(s.Name, s.Main, cfg.DecisionNodes())
 	}
 	if s.Check.Inline != nil {
 		s.Check.Inline.resolve()

@@ -79,6 +79,7 @@ func (v *validator) fail(p strict.Path, format string, args ...any) {
 
 func (v *validator) all() {
 	v.general()
+	v.cluster()
 	v.kernel()
 	v.speaker()
 	v.sites()
@@ -90,7 +91,6 @@ func (v *validator) all() {
 // general validates what belongs to the daemon itself.
 func (v *validator) general() {
 	c := v.cfg
-	v.name(strict.Path{"cluster", "name"}, c.Cluster.Name)
 	socket := strict.Path{"control", "socket"}
 	switch n := len(c.Control.Socket); {
 	case !filepath.IsAbs(c.Control.Socket):

@@ -23,6 +23,7 @@ func (v *validator) services() {
 		unique(v, names, p.With("name"), s.Name, "there is a service %q already", s.Name)
 		v.serviceVIPs(p, s, vips)
 		v.order(p, s)
+		v.damping(p, s)
 		v.announcers(p, s)
 		v.serviceCheck(p, s)
 		v.via(p, s)
@@ -81,24 +82,40 @@ func unusableVIP(a netip.Addr) string {
 
 func (v *validator) order(p strict.Path, s *Service) {
 	at := p.With("order")
-	if len(s.Order) == 0 {
-		switch {
-		case s.Order != nil:
-			v.fail(at, "must not be empty")
-		case len(v.cfg.Nodes) > 1:
-			v.fail(at, "is required where there are several nodes")
-		}
-		return
-	}
 	if len(v.cfg.Nodes) == 0 { // reported already
 		return
 	}
+	if len(s.Order) == 0 {
+		v.fail(at, "must not be empty")
+		return
+	}
+	v.main(p, s)
 	seen := map[string]strict.Path{}
 	for i, name := range s.Order {
 		if _, ok := v.cfg.Node(name); !ok {
 			v.noSuch(at.With(i), "node", name, nodeNames(v.cfg))
 		}
 		unique(v, seen, at.With(i), name, "node %q is in the order twice", name)
+	}
+}
+
+// main is for services without an order of their own; elsewhere it must agree
+// with it.
+func (v *validator) main(p strict.Path, s *Service) {
+	if s.Main == "" {
+		return
+	}
+	if _, ok := v.cfg.Node(s.Main); !ok {
+		v.noSuch(p.With("main"), "node", s.Main, nodeNames(v.cfg))
+	} else if s.Order[0] != s.Main {
+		v.fail(p.With("main"), "is %s, but the order begins with %s; leave one of them out", s.Main, s.Order[0])
+	}
+}
+
+// damping must be able to begin and to end.
+func (v *validator) damping(p strict.Path, s *Service) {
+	if d := s.Damping; d.Penalty > 0 && d.Reuse >= d.Suppress {
+		v.fail(p.With("damping", "reuse"), "%d must be below suppress, %d", d.Reuse, d.Suppress)
 	}
 }
 

@@ -452,10 +452,32 @@ var wrong = []struct {
 		},
 	},
 	{
-		name:  "order left out with several nodes",
-		edits: []edit{{"    order: [lb-2]\n", ""}},
+		name:  "main node unknown",
+		edits: []edit{{"    order: [lb-2]\n", "    main: lb-3\n"}},
 		want: []string{
-			`rhid.yaml:17:5: services[1] "pos": order: is required where there are several nodes`,
+			`rhid.yaml:19:11: services[1] "pos": main: there is no node "lb-3"; did you mean "lb-1"?`,
+		},
+	},
+	{
+		name:  "main node and order disagree",
+		edits: []edit{{"    order: [lb-2]\n", "    order: [lb-2]\n    main: lb-1\n"}},
+		want: []string{
+			`rhid.yaml:20:11: services[1] "pos": main: is lb-1, but the order begins with lb-2; leave one of them out`,
+		},
+	},
+	{
+		name:  "cluster files with relative paths",
+		edits: []edit{{"services:\n", "cluster: {key_file: keys, state_dir: ''}\nservices:\n"}},
+		want: []string{
+			`rhid.yaml:11:21: cluster.key_file: "keys" must be an absolute path`,
+			`rhid.yaml:11:38: cluster.state_dir: "" must be an absolute path`,
+		},
+	},
+	{
+		name:  "damping that cannot end",
+		edits: []edit{{"    order: [lb-2]\n", "    order: [lb-2]\n    damping: {suppress: 500}\n"}},
+		want: []string{
+			`rhid.yaml:20:14: services[1] "pos": damping.reuse: 1000 must be below suppress, 500`,
 		},
 	},
 	{
