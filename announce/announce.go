@@ -92,7 +92,6 @@ type Seen struct {
 	Here   bool    // rhid's own object for the prefix exists in the target
 	Route  Route   // as far as the target can tell; meaningful when Here
 	Places []Place // sorted by name
-	acked  bool    // the target took a Put without error, and was not read since
 }
 
 // Target is one thing that a Reconciler keeps as wanted: the BGP speaker's

@@ -34,7 +34,7 @@ func (r *Reconciler) attempt(ctx context.Context, p netip.Prefix, route *Route) 
 		delete(r.tries, p)
 	}
 	s := r.seen[p]
-	s.Here, s.acked = route != nil, route != nil
+	s.Here, r.acked[p] = route != nil, route != nil
 	if route != nil {
 		s.Route = *route
 	}
@@ -96,7 +96,7 @@ func (r *Reconciler) publish(now time.Time) {
 func (r *Reconciler) statusOf(p netip.Prefix, now time.Time) RouteStatus {
 	old, seen := r.status[p], r.seen[p]
 	route, wanted := r.goal[p]
-	st := RouteStatus{Wanted: wanted, Here: seen.Here, acked: seen.acked, Places: make([]Place, len(seen.Places))}
+	st := RouteStatus{Wanted: wanted, Here: seen.Here, acked: r.acked[p], Places: make([]Place, len(seen.Places))}
 	for i, place := range seen.Places {
 		place.Since = now
 		for _, o := range old.Places {

@@ -114,6 +114,7 @@ type Reconciler struct {
 	withdraw map[netip.Prefix]bool
 	complete bool
 	seen     map[netip.Prefix]Seen
+	acked    map[netip.Prefix]bool // taken by the target without error, and not read since
 	tries    map[netip.Prefix]*try
 	status   map[netip.Prefix]RouteStatus
 	dirty    map[netip.Prefix]bool
@@ -140,6 +141,7 @@ func NewReconciler(t Target, pace Pace, log *slog.Logger) *Reconciler {
 		changed: make(chan struct{}, 1),
 		goal:    map[netip.Prefix]Route{},
 		seen:    map[netip.Prefix]Seen{},
+		acked:   map[netip.Prefix]bool{},
 		tries:   map[netip.Prefix]*try{},
 		status:  map[netip.Prefix]RouteStatus{},
 		dirty:   map[netip.Prefix]bool{},
@@ -290,13 +292,17 @@ func (r *Reconciler) read(ctx context.Context) {
 		r.log.Info("reading back works again")
 	}
 	r.readErr, r.readOK = "", true
+	for p := range r.acked {
+		r.dirty[p] = true
+	}
+	clear(r.acked)
 	for p := range r.seen {
 		if _, ok := seen[p]; !ok {
 			r.dirty[p] = true
 		}
 	}
 	for p, s := range seen {
-		if old, ok := r.seen[p]; !ok || old.Here != s.Here || old.acked != s.acked || !samePlaces(old.Places, s.Places) || !sameRoute(old.Route, s.Route) {
+		if old, ok := r.seen[p]; !ok || old.Here != s.Here || !samePlaces(old.Places, s.Places) || !sameRoute(old.Route, s.Route) {
 			r.dirty[p] = true
 		}
 	}

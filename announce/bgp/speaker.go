@@ -29,6 +29,7 @@ type Speaker struct {
 	// stuck must not pile up or overtake each other.
 	tableOps, peerOps, lookOps chan struct{}
 
+	seen    sightings
 	changes chan struct{} // for announce.Target
 	wake    chan struct{} // for Run
 
@@ -78,6 +79,7 @@ func Start(ctx context.Context, st Settings, log *slog.Logger) (*Speaker, error)
 		set: st, byKey: map[string]*neighbour{},
 		table: map[netip.Prefix]*entry{}, removed: map[netip.Prefix]time.Time{},
 		news: make(chan struct{}),
+		seen: sightings{at: map[netip.Prefix]map[string]Sighting{}, changed: make(chan struct{}, 1)},
 	}
 	s.bgp = server.NewBgpServer(server.LoggerOption(&bridge{s: s, log: log}))
 	go s.bgp.Serve()

@@ -20,6 +20,9 @@ const (
 // returns nil. An error means that GoBGP is in a state it does not know; the
 // speaker should be stopped.
 func (s *Speaker) Run(ctx context.Context) error {
+	if err := s.watchSightings(ctx); err != nil {
+		return err
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -33,8 +33,8 @@ func TestUnderTheReconciler(t *testing.T) {
 	}
 	defer func() {
 		cancel()
-		<-done
-		<-done
+		<-done //nolint:errcheck // it ends with the context
+		<-done //nolint:errcheck // as above
 	}()
 	k := b.stack()
 	whole := "address 10.255.0.10/32 dev lo label lo:rhid proto 151\n" +
