@@ -35,6 +35,15 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"explain", "atm", "--socket", none}, exitUnreachable},
 		{[]string{"events", "--socket", none}, exitUnreachable},
 		{[]string{"reload", "--socket", none}, exitUnreachable},
+		{[]string{"keys", "generate"}, 0},
+		{[]string{"drain", "node:lb-1", "--socket", none}, exitUnreachable},
+		{[]string{"drain", "lb-1"}, exitUsage},
+		{[]string{"undrain", "rack:1"}, exitUsage},
+		{[]string{"switch", "atm"}, exitUsage},
+		{[]string{"switch", "atm", "--to", "a", "--auto"}, exitUsage},
+		{[]string{"plan"}, exitUsage},
+		{[]string{"plan", "--each", "rack", "-c", "../../packaging/examples/one-node.yaml"}, exitUsage},
+		{[]string{"plan", "--fail", "node:zz", "-c", "../../packaging/examples/one-node.yaml"}, exitUsage},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
@@ -59,7 +68,7 @@ func TestPrintStatus(t *testing.T) {
 		Services: []control.Service{
 			{
 				Name: "atm", Verdict: services.Announce, Readiness: services.Ready, Since: now.Add(-90 * time.Second),
-				Reason: services.Reason{Code: services.CodeChosen, Evidence: "2 of 2 servers up"},
+				Reason: services.Reason{Code: services.CodeChosen, Evidence: "2 of 2 servers up"}, Holders: []control.Holder{{Node: "lb-1"}},
 				VIPs: []announce.VIPStatus{{
 					Prefix: netip.MustParsePrefix("10.255.0.10/32"),
 					Local:  announce.RouteStatus{Wanted: true, Here: true, Places: []announce.Place{{Name: "lo", State: announce.Present}}},
@@ -82,9 +91,9 @@ func TestPrintStatus(t *testing.T) {
 	}
 	const want = `node lb-1: running for 1d02h, rhid 1.0, configuration 0123456789ab
 
-SERVICE  VERDICT   RANK  READINESS  SINCE  REASON
-atm      announce  0     ready      1m30s  chosen: 2 of 2 servers up
-pos      withdraw  -     down       1s     pool-down: 0 of 2 servers up
+SERVICE  VERDICT   RANK  READINESS  SINCE  ANNOUNCED-BY  REASON
+atm      announce  0     ready      1m30s  lb-1          chosen: 2 of 2 servers up
+pos      withdraw  -     down       1s     -             pool-down: 0 of 2 servers up
 
 PREFIX          TARGET   WANTED  ACTUAL                 PLACES
 10.255.0.10/32  address  yes     yes                    lo present

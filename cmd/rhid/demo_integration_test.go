@@ -86,7 +86,7 @@ func TestDemoInterrupted(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	select {
-	case <-done:
+	case <-done: //nolint:errcheck // interrupted: the exit status is 1
 	case <-time.After(10 * time.Second):
 		t.Fatal("the demo does not end")
 	}

@@ -21,7 +21,9 @@ func newRootCmd() *cobra.Command {
 	}
 	root.AddCommand(
 		newRunCmd(), newStatusCmd(), newExplainCmd(), newEventsCmd(),
-		newConfigCmd(), newCleanupCmd(), newReloadCmd(), newDemoCmd(), newVersionCmd(),
+		newConfigCmd(), newPlanCmd(), newKeysCmd(),
+		newDrainCmd(), newUndrainCmd(), newSwitchCmd(), newFreezeCmd(), newUnfreezeCmd(), newFailbackCmd(),
+		newCleanupCmd(), newReloadCmd(), newDemoCmd(), newVersionCmd(),
 	)
 	return root
 }

@@ -50,6 +50,9 @@ func printStatus(w io.Writer, s control.Status, parts []string, now time.Time) {
 		fmt.Fprintf(w, "node %s: %s for %s, rhid %s, configuration %s\n\n",
 			s.Node, s.State, age(s.Started, now), s.Version, short(s.Config.Digest))
 	}
+	if len(parts) == 0 && s.Cluster != nil {
+		printCluster(w, s, now)
+	}
 	if show("services") {
 		printServices(w, s, now)
 	}
@@ -74,12 +77,20 @@ func printServices(w io.Writer, s control.Status, now time.Time) {
 			rank = fmt.Sprint(svc.Rank)
 		}
 		rows = append(rows, []string{
-			svc.Name, svc.Verdict.String(), rank, svc.Readiness.String(), age(svc.Since, now),
+			svc.Name, svc.Verdict.String(), rank, svc.Readiness.String(), age(svc.Since, now), holderNames(svc.Holders),
 			string(svc.Reason.Code) + ": " + svc.Reason.Evidence,
 		})
 	}
-	table(w, "SERVICE VERDICT RANK READINESS SINCE REASON", rows)
+	table(w, "SERVICE VERDICT RANK READINESS SINCE ANNOUNCED-BY REASON", rows)
 	fmt.Fprintln(w)
+}
+
+func holderNames(all []control.Holder) string {
+	names := make([]string, len(all))
+	for i, h := range all {
+		names[i] = h.Node
+	}
+	return dash(names)
 }
 
 func printRoutes(w io.Writer, s control.Status, now time.Time) {

@@ -23,6 +23,61 @@ type Source interface {
 	// With none it waits for one until ctx ends, and then returns none.
 	Events(ctx context.Context, since uint64) ([]Event, error)
 	Reload(ctx context.Context) error
+	// Intend makes an intent known to the whole cluster, or clears it.
+	Intend(ctx context.Context, i Intent) error
+	// Foresee says what failures would do, as things are now. Each is
+	// node:NAME, site:NAME or service:NAME@NODE.
+	Foresee(ctx context.Context, failures []string) (services.Outlook, error)
+	// RotateKey makes a new gossip key the only one, on every node.
+	RotateKey(ctx context.Context, key []byte) error
+}
+
+// Intent is what an operator asks for.
+type Intent struct {
+	Kind    string        `json:"kind"`    // drain, pin, freeze, failback
+	Subject string        `json:"subject"` // node:NAME, site:NAME, service:NAME, service:NAME@NODE or cluster
+	Arg     string        `json:"arg,omitempty"`
+	Why     string        `json:"why,omitempty"`
+	For     time.Duration `json:"for,omitempty"` // nanoseconds; 0 is until cleared
+	Clear   bool          `json:"clear,omitempty"`
+	Who     string        `json:"who,omitempty"` // filled in by the daemon from the socket's peer
+	Node    string        `json:"node,omitempty"`
+	Set     time.Time     `json:"set,omitzero"`
+	Until   time.Time     `json:"until,omitzero"`
+}
+
+// Cluster is the cluster as this node sees it.
+type Cluster struct {
+	Name      string    `json:"name"`
+	Certainty string    `json:"certainty"` // single, settling, settled, isolated
+	Since     time.Time `json:"since"`
+	Encrypted bool      `json:"encrypted"`
+	Keys      []string  `json:"keys,omitempty"` // short names of them, the first encrypts
+	Nodes     []Node    `json:"nodes"`
+	Intents   []Intent  `json:"intents"`
+}
+
+// Node is one node as this one sees it.
+type Node struct {
+	Name       string    `json:"name"`
+	Site       string    `json:"site,omitempty"`
+	Address    string    `json:"address"`
+	Liveness   string    `json:"liveness"` // unknown, alive, left, dead
+	Since      time.Time `json:"since"`
+	Version    string    `json:"version,omitempty"`
+	Digest     string    `json:"digest,omitempty"`
+	Load       int       `json:"load"`
+	Capacity   int       `json:"capacity"`
+	Announcing []string  `json:"announcing"` // services
+	Sees       []string  `json:"sees"`       // live nodes, as it says
+}
+
+// Holder is a node that announces a service.
+type Holder struct {
+	Node     string `json:"node"`
+	Rank     int    `json:"rank"`
+	Exported int    `json:"exported"` // routers that have its route
+	Of       int    `json:"of"`
 }
 
 // Status is everything the daemon knows, for `rhid status`.
@@ -36,6 +91,7 @@ type Status struct {
 	Services   []Service   `json:"services"`
 	Neighbours []Neighbour `json:"neighbours"`
 	Alarms     []Alarm     `json:"alarms"`
+	Cluster    *Cluster    `json:"cluster,omitempty"` // with several nodes
 }
 
 // ConfigState says which configuration runs.
@@ -54,6 +110,7 @@ type Service struct {
 	Readiness services.Readiness   `json:"readiness"`
 	Since     time.Time            `json:"since"` // of the verdict
 	Reason    services.Reason      `json:"reason"`
+	Holders   []Holder             `json:"holders"` // on all nodes, best first
 	VIPs      []announce.VIPStatus `json:"vips"`
 }
 

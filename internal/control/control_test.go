@@ -18,7 +18,10 @@ import (
 )
 
 // source answers with fixed values; the server is what is under test.
-type source struct{ events []Event }
+type source struct {
+	events []Event
+	intent chan Intent
+}
 
 func (s *source) Status(context.Context) (Status, error) {
 	return Status{Node: "lb-1", Services: []Service{{Name: "atm", Verdict: services.Announce}}}, nil
@@ -41,7 +44,26 @@ func (s *source) Events(ctx context.Context, since uint64) ([]Event, error) {
 
 func (s *source) Reload(context.Context) error { return errors.New("rhid.yaml:3:1: wrong") }
 
-func serve(t *testing.T) (string, *Client) {
+func (s *source) Intend(_ context.Context, i Intent) error {
+	if i.Subject != "node:lb-1" {
+		return fmt.Errorf("%w: no such subject", ErrRefused)
+	}
+	s.intent <- i
+	return nil
+}
+
+func (s *source) Foresee(_ context.Context, f []string) (services.Outlook, error) {
+	return services.Outlook{Fail: f}, nil
+}
+
+func (s *source) RotateKey(_ context.Context, key []byte) error {
+	if string(key) != "0123456789abcdef" {
+		return errors.New("another key")
+	}
+	return nil
+}
+
+func serve(t *testing.T) (string, *Client, *source) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path, "")
@@ -50,7 +72,7 @@ func serve(t *testing.T) (string, *Client) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	src := &source{events: []Event{{Seq: 1, What: "up"}, {Seq: 2, What: "down"}}}
+	src := &source{intent: make(chan Intent, 1), events: []Event{{Seq: 1, What: "up"}, {Seq: 2, What: "down"}}}
 	go func() { done <- Serve(ctx, l, src, slog.New(slog.DiscardHandler)) }()
 	t.Cleanup(func() {
 		cancel()
@@ -58,11 +80,11 @@ func serve(t *testing.T) (string, *Client) {
 			t.Error(err)
 		}
 	})
-	return path, NewClient(path)
+	return path, NewClient(path), src
 }
 
 func TestRoundTrip(t *testing.T) {
-	path, c := serve(t)
+	path, c, _ := serve(t)
 	st, err := c.Status(t.Context())
 	if err != nil || st.Node != "lb-1" || st.Services[0].Verdict != services.Announce {
 		t.Errorf("status: %+v, %v", st, err)
@@ -90,7 +112,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
-	path, _ := serve(t)
+	path, _, _ := serve(t)
 	if _, err := Listen(path, ""); err == nil || !strings.Contains(err.Error(), "another rhid answers") {
 		t.Errorf("a second daemon on the same socket: %v", err)
 	}
@@ -119,5 +141,27 @@ func TestUnreachable(t *testing.T) {
 	_, err := NewClient(filepath.Join(t.TempDir(), "none")).Status(t.Context())
 	if !errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Who asks is taken from the socket, not from the request.
+func TestIntend(t *testing.T) {
+	_, c, src := serve(t)
+	if err := c.Intend(t.Context(), Intent{Kind: "drain", Subject: "node:lb-1", Why: "CHG1", For: time.Hour, Who: "somebody else"}); err != nil {
+		t.Fatal(err)
+	}
+	got := <-src.intent
+	if got.Why != "CHG1" || got.For != time.Hour || !strings.HasSuffix(got.Who, fmt.Sprintf("uid %d)", os.Getuid())) && got.Who != fmt.Sprintf("uid %d", os.Getuid()) {
+		t.Errorf("got %+v", got)
+	}
+	if err := c.Intend(t.Context(), Intent{Kind: "drain", Subject: "node:zz"}); err == nil || !strings.Contains(err.Error(), "no such subject") {
+		t.Errorf("a wrong subject: %v", err)
+	}
+	o, err := c.Foresee(t.Context(), []string{"node:a", "site:b"})
+	if d := cmp.Diff([]string{"node:a", "site:b"}, o.Fail); d != "" || err != nil {
+		t.Errorf("foresee: %v\n%s", err, d)
+	}
+	if err := c.RotateKey(t.Context(), []byte("0123456789abcdef")); err != nil {
+		t.Errorf("rotate: %v", err)
 	}
 }

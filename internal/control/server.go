@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -15,6 +16,10 @@ import (
 	"strconv"
 	"time"
 )
+
+// ErrRefused is wrapped by a Source that was asked for something that makes no
+// sense.
+var ErrRefused = errors.New("refused")
 
 // ErrNotFound is wrapped by a Source that does not know what was asked for.
 var ErrNotFound = errors.New("not found")
@@ -76,6 +81,7 @@ func Serve(ctx context.Context, l net.Listener, src Source, log *slog.Logger) er
 		Handler:           Handler(src, log),
 		ReadHeaderTimeout: 5 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withCaller,
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
@@ -109,10 +115,40 @@ func Handler(src Source, log *slog.Logger) http.Handler {
 	get("POST /v1/reload", func(r *http.Request) (any, error) {
 		return struct{}{}, src.Reload(r.Context())
 	})
+	get("POST /v1/intents", func(r *http.Request) (any, error) {
+		var i Intent
+		if err := decode(r, &i); err != nil {
+			return nil, err
+		}
+		i.Who = caller(r)
+		return struct{}{}, src.Intend(r.Context(), i)
+	})
+	get("GET /v1/foresee", func(r *http.Request) (any, error) {
+		return src.Foresee(r.Context(), r.URL.Query()["fail"])
+	})
+	get("POST /v1/keys", func(r *http.Request) (any, error) {
+		var k struct{ Key []byte }
+		if err := decode(r, &k); err != nil {
+			return nil, err
+		}
+		return struct{}{}, src.RotateKey(r.Context(), k.Key)
+	})
 	// For whoever looks into a busy daemon: go tool pprof over the socket.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	return mux
+}
+
+// maxBody is more than any request of ours needs.
+const maxBody = 64 << 10
+
+func decode(r *http.Request, into any) error {
+	dec := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return &badRequest{"the body is not what is expected: " + err.Error()}
+	}
+	return nil
 }
 
 // events serves ?since=N&wait=DURATION.
@@ -154,7 +190,7 @@ func reply(w http.ResponseWriter, v any, err error, log *slog.Logger) {
 	case err == nil:
 	case errors.Is(err, ErrNotFound):
 		code = http.StatusNotFound
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.Is(err, ErrRefused):
 		code = http.StatusBadRequest
 	default:
 		code = http.StatusInternalServerError

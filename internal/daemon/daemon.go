@@ -15,6 +15,7 @@ import (
 	"rhid/announce/bgp"
 	"rhid/announce/kernel"
 	"rhid/checks"
+	"rhid/cluster"
 	"rhid/internal/config"
 	"rhid/internal/control"
 )
@@ -39,6 +40,7 @@ type Daemon struct {
 	announcer *announce.Announcer
 	speaker   *bgp.Speaker // nil without BGP
 	world     *kernel.World
+	cluster   *cluster.Cluster // nil with a single node
 	loop      *loop
 	stopBy    time.Time // when the end must be over; set by the loop
 }
@@ -82,6 +84,11 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 		targets = append(targets, s)
 		closers.add("bgp", func(ctx context.Context) error { return s.Stop(ctx, "rhid stopped on "+m.self.Name) })
 	}
+	if len(m.nodes) > 1 {
+		if err := d.join(m); err != nil {
+			return err
+		}
+	}
 	d.announcer = announce.New(world.Addresses(), targets, announce.DefaultPace(), d.log)
 	d.runner = checks.NewRunner(d.log, checks.RunnerOptions{})
 	if err := d.runner.Update(m.specs); err != nil {
@@ -89,6 +96,32 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 	}
 	d.loop = newLoop(d, m)
 	return nil
+}
+
+// join enters the cluster. Nothing is published before the first decision.
+func (d *Daemon) join(m *model) error {
+	set, err := clusterSettings(m)
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(set, d.log)
+	if err != nil {
+		return fmt.Errorf("joining the cluster: %w", err)
+	}
+	d.cluster = c
+	return nil
+}
+
+// leave says farewell to the other nodes once everything is withdrawn.
+func (d *Daemon) leave(ctx context.Context) {
+	if d.cluster == nil || d.stopBy.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := d.cluster.Leave(ctx, "stopped"); err != nil {
+		d.log.Warn("nobody may have heard the farewell", "error", err)
+	}
 }
 
 // serve runs every task; the first that fails ends all.
@@ -114,8 +147,12 @@ func (d *Daemon) serve(ctx context.Context, m *model, closers *teardown) error {
 	if d.speaker != nil {
 		task("bgp", d.speaker.Run)
 	}
+	if d.cluster != nil {
+		task("cluster", d.cluster.Run)
+	}
 	task("loop", func(ctx context.Context) error {
 		defer cancel()
+		defer d.leave(ctx)
 		return d.loop.run(ctx, d.opts.Stop, d.opts.Reload)
 	})
 	d.log.Info("started", "node", m.self.Name, "version", d.opts.Version, "config", d.opts.File, "services", len(m.services))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,24 +25,15 @@ type rig struct {
 	port   int
 	router *router.Router
 	client *control.Client
-	stop   chan struct{}
-	reload chan struct{}
-	done   chan error
+	daemon *process
 }
 
 const limit = 20 * time.Second
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), stop: make(chan struct{}, 2), reload: make(chan struct{}, 1), done: make(chan error, 1)}
-	l, err := net.Listen("tcp", "127.101.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.port = l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	r := &rig{t: t, dir: t.TempDir(), port: freePort(t, "127.101.0.1")}
+	var err error
 	r.router, err = router.Start(t.Context(), router.Settings{
 		ASN: 65000, Address: netip.MustParseAddr("127.101.0.1"), Port: r.port,
 		Hosts: []router.Host{{Name: "lb", Address: netip.MustParseAddr("127.101.0.2"), ASN: 65010}},
@@ -82,28 +74,7 @@ services:
 
 func (r *rig) start() {
 	r.t.Helper()
-	go func() {
-		r.done <- Run(context.Background(), Options{
-			File: r.file(), Node: "lb", Version: "test", Log: quiet(), Stop: r.stop, Reload: r.reload,
-		})
-	}()
-	r.t.Cleanup(func() {
-		for range 3 { // skips the drain, and what is left
-			select {
-			case r.stop <- struct{}{}:
-			default:
-			}
-		}
-		select {
-		case err := <-r.done:
-			if err != nil {
-				r.t.Errorf("Run: %v", err)
-			}
-		case <-time.After(limit):
-			r.t.Error("the daemon does not end")
-		}
-		r.done <- nil
-	})
+	r.daemon = spawn(r.t, r.file(), "lb")
 }
 
 // routes waits until the neighbour has exactly the wanted VIPs, with their
@@ -213,13 +184,10 @@ func TestAnnounceWithdrawStop(t *testing.T) {
 	}
 	listen(t, a.Addr().String())
 	r.routes(vipA, vipB)
-	r.stop <- struct{}{}
+	r.daemon.signal(syscall.SIGTERM)
 	r.routes(vipA+" MED 200, AS path 65010 65010, GRACEFUL_SHUTDOWN, 65010:1:1", vipB)
 	r.routes()
-	if err := <-r.done; err != nil {
-		t.Errorf("stopping: %v", err)
-	}
-	r.done <- nil
+	r.daemon.ended()
 }
 
 // A second request to stop skips the drain.
@@ -230,8 +198,9 @@ func TestStopTwice(t *testing.T) {
 	r.start()
 	r.routes(vipA)
 	began := time.Now()
-	r.stop <- struct{}{}
-	r.stop <- struct{}{}
+	r.daemon.signal(syscall.SIGTERM)
+	r.event("daemon", "draining")
+	r.daemon.signal(syscall.SIGTERM)
 	r.routes()
 	if d := time.Since(began); d > 250*time.Millisecond {
 		t.Errorf("withdrawn after %s, the drain lasts 300 ms", d)
@@ -264,7 +233,7 @@ func TestReload(t *testing.T) {
 	// and the session is the same.
 	third := "10.255.0.30/32"
 	r.write(svc("down", vipB, dead), svc("c", third, b.Addr().String()))
-	r.reload <- struct{}{}
+	r.daemon.signal(syscall.SIGHUP)
 	r.routes(third)
 	after := r.status()
 	if after.Config.LastError != "" || after.Config.Digest == before.Config.Digest {

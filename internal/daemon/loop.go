@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"time"
 
 	"rhid/announce"
@@ -37,22 +39,30 @@ type loop struct {
 	ask     chan func()
 	stopped chan struct{} // closed when run returned, so that nobody asks in vain
 
-	phase     phase
-	since     time.Time // of the phase
-	started   time.Time
-	loaded    time.Time
-	lastErr   string // of a refused reload
-	checks    map[string]known
-	byCheck   map[string][]*service
-	trackers  map[string]*services.Tracker
-	pools     map[string]checks.PoolState
-	states    map[string]services.State
-	plan      map[string]services.Decision
-	changed   map[string]time.Time // when a service's verdict last changed
-	announced map[string]bool      // routes last reported as announced, by prefix and target
-	sessions  map[string]bool      // last reported state of each neighbour
-	decided   bool                 // no service is undecided, or was so once
-	timer     *time.Timer          // next change by time alone
+	phase      phase
+	since      time.Time // of the phase
+	started    time.Time
+	loaded     time.Time
+	lastErr    string // of a refused reload
+	checks     map[string]known
+	byCheck    map[string][]*service
+	trackers   map[string]*services.Tracker
+	pools      map[string]checks.PoolState
+	states     map[string]services.State
+	plan       map[string]services.Decision
+	changed    map[string]time.Time                           // when a service's verdict last changed
+	announced  map[string]bool                                // routes last reported as announced, by prefix and target
+	sessions   map[string]bool                                // last reported state of each neighbour
+	acts       map[string]acting                              // what this node does for each service now
+	leaving    map[string]time.Time                           // since when a service is held until others have it
+	left       []time.Time                                    // when services left because of what fails everywhere, within brakeWindow
+	vips       map[string]map[netip.Prefix]announce.VIPStatus // by service
+	exported   map[string]export                              // how far each service's routes have come
+	routed     bool                                           // a BGP session is established
+	witness    *witness
+	failbackAt uint64      // newest failback intent that was followed
+	decided    bool        // no service is undecided, or was so once
+	timer      *time.Timer // next change by time alone
 }
 
 // known is what the loop knows of a check.
@@ -68,6 +78,8 @@ func newLoop(d *Daemon, m *model) *loop {
 		since: now, started: now,
 		checks: map[string]known{}, trackers: map[string]*services.Tracker{},
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
+		acts: map[string]acting{}, leaving: map[string]time.Time{},
+		witness: newWitness(), exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
 		plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
 	}
 	l.adopt(m, now)
@@ -119,6 +131,10 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 			l.takeEvents(e)
 		case <-l.d.announcer.Changed():
 			l.watchRoutes(time.Now())
+		case <-l.peers():
+			l.decide(time.Now())
+		case <-l.sighted():
+			l.decide(time.Now())
 		case f := <-l.ask:
 			f()
 		case <-reload:
@@ -132,6 +148,22 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 		}
 	}
 	return nil
+}
+
+// peers receives a value when another node says something new.
+func (l *loop) peers() <-chan struct{} {
+	if l.d.cluster == nil {
+		return nil
+	}
+	return l.d.cluster.Changes()
+}
+
+// sighted receives a value when a router sends something else than before.
+func (l *loop) sighted() <-chan struct{} {
+	if l.d.speaker == nil || l.d.cluster == nil {
+		return nil
+	}
+	return l.d.speaker.Sighted()
 }
 
 // takeEvents handles e and all that wait behind it, and decides once.
@@ -212,12 +244,13 @@ func memberName(id string) string {
 }
 
 // decide runs the decision over all services and hands the outcome to the
-// announcer, which compares it with what is there.
+// announcer, which compares it with what is there, and to the other nodes.
 func (l *loop) decide(now time.Time) {
-	var next time.Time
+	l.trustAgain()
+	next := l.due(now)
 	for _, s := range l.m.services {
 		st, due := l.trackers[s.name].State(now)
-		l.states[s.name] = st
+		l.states[s.name] = l.routable(s, st)
 		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
 			next = due
 		}
@@ -225,10 +258,7 @@ func (l *loop) decide(now time.Time) {
 	if !next.IsZero() {
 		l.timer.Reset(max(0, next.Sub(now)))
 	}
-	plan := services.Decide(services.Inputs{
-		Self: l.m.self.Name, Nodes: l.m.nodes, Services: l.m.decide,
-		Views: map[string]services.View{l.m.self.Name: {Alive: true, Services: l.states}},
-	})
+	plan := services.Decide(l.inputs(now))
 	old := l.plan
 	l.plan = make(map[string]services.Decision, len(plan.Decisions))
 	undecided := false
@@ -238,11 +268,24 @@ func (l *loop) decide(now time.Time) {
 	}
 	l.push(!undecided)
 	for _, dec := range plan.Decisions {
+		l.note(dec, now)
 		l.noteVerdict(old[dec.Service], dec, now)
 	}
+	l.publish()
 	if !undecided {
 		l.becomeReady("every service is decided")
 	}
+}
+
+// routable makes a node a last resort that no router has a session with:
+// nobody would be led to it.
+func (l *loop) routable(s *service, st services.State) services.State {
+	if l.d.cluster == nil || l.routed || st.Readiness != services.Ready || !slices.Contains(s.conf.Via, viaBGP) {
+		return st
+	}
+	st.Readiness = services.Standby
+	st.Reason = services.Reason{Code: services.CodeNoRouter, Evidence: st.Reason.Evidence + "; no BGP session is established"}
+	return st
 }
 
 // push gives the announcer the whole wanted set.
@@ -262,88 +305,4 @@ func (l *loop) noteVerdict(old, now services.Decision, at time.Time) {
 		Time: at, Kind: "service", Subject: now.Service, What: now.Verdict.String(),
 		Code: string(now.Reason.Code), Detail: now.Reason.Evidence,
 	})
-}
-
-// becomeReady tells the service manager once that the daemon works.
-func (l *loop) becomeReady(why string) {
-	if l.decided {
-		return
-	}
-	l.decided = true
-	l.d.notify.ready()
-	l.journal.add(control.Event{Kind: "daemon", Subject: l.m.self.Name, What: "ready", Detail: why})
-}
-
-// settleTime is when a starting daemon calls itself ready although a check has
-// still not come to an answer.
-const settleTime = 10 * time.Second
-
-// tick looks at what sends no signal.
-func (l *loop) tick(now time.Time) {
-	if now.Sub(l.started) > settleTime {
-		l.becomeReady("some checks have not come to an answer yet")
-	}
-	l.watchNeighbours(now)
-	l.d.notify.alive(l.d.runner.Progress())
-	l.advance(now)
-}
-
-// watchNeighbours reports sessions that came up or went down.
-func (l *loop) watchNeighbours(now time.Time) {
-	if l.d.speaker == nil {
-		return
-	}
-	seen := map[string]bool{}
-	for _, n := range l.d.speaker.Neighbours() {
-		up := n.State == established
-		seen[n.Name] = up
-		if was, ok := l.sessions[n.Name]; ok && was == up || !ok && !up {
-			continue
-		}
-		what, detail := "down", neighbourStatus(n).Why
-		if up {
-			what, detail = "up", "session established"
-		}
-		l.journal.add(control.Event{Time: now, Kind: "neighbour", Subject: n.Name, What: what, Detail: detail})
-	}
-	l.sessions = seen
-}
-
-// watchRoutes reports routes that were read back as announced, and as gone.
-func (l *loop) watchRoutes(now time.Time) {
-	for p, v := range l.d.announcer.Collect() {
-		for _, target := range [...]string{viaBGP, viaKernel} {
-			key := p.String() + " " + target
-			st, known := v.Routes[target]
-			switch was := l.announced[key]; {
-			case known && st.Wanted && st.Settled() && !was:
-				l.announced[key] = true
-				l.noteRoute(key, "announced", placesText(st.Places), now)
-			case known && !st.Wanted && st.Settled() && was:
-				delete(l.announced, key)
-				l.noteRoute(key, "withdrawn", placesText(st.Places), now)
-			case !known && was:
-				delete(l.announced, key)
-				l.noteRoute(key, "withdrawn", "gone from every place", now)
-			}
-		}
-	}
-	if l.phase != phaseRunning {
-		l.advance(now)
-	}
-}
-
-func (l *loop) noteRoute(key, what, detail string, now time.Time) {
-	l.journal.add(control.Event{Time: now, Kind: "route", Subject: key, What: what, Detail: detail})
-}
-
-func placesText(places []announce.Place) string {
-	out := ""
-	for _, p := range places {
-		if out != "" {
-			out += "; "
-		}
-		out += p.Name + " " + p.State.String()
-	}
-	return out
 }

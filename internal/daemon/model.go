@@ -59,12 +59,9 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	if !ok {
 		return nil, fmt.Errorf("the configuration has no node %q; it has %s (choose one with --node)", node, nodeNames(cfg))
 	}
-	m := &model{cfg: cfg, digest: cfg.Digest(), self: *self, asn: cfg.BGP.ASN}
+	m := &model{cfg: cfg, digest: cfg.Digest(), self: *self, asn: cfg.BGP.ASN, nodes: cfg.DecisionNodes(), decide: cfg.DecisionServices()}
 	if self.ASN != 0 {
 		m.asn = self.ASN
-	}
-	for _, n := range cfg.Nodes {
-		m.nodes = append(m.nodes, services.Node{Name: n.Name, Site: n.Site, Capacity: n.Capacity})
 	}
 	specs := map[string]bool{}
 	for i := range cfg.Services {
@@ -88,13 +85,10 @@ func nodeNames(cfg *config.Config) string {
 }
 
 func (m *model) addService(c *config.Service, specs map[string]bool) error {
-	m.decide = append(m.decide, services.Service{
-		Name: c.Name, Order: c.Order, Announcers: c.AnnouncersN(), Priority: c.Priority,
-	})
 	if !slices.Contains(c.Order, m.self.Name) {
 		return nil
 	}
-	s := &service{name: c.Name, conf: c, vip: m.cfg.VIPOf(c), prepend: 1, rules: services.Rules{Failback: failbackMode(c.Failback.Mode), Delay: c.Failback.Delay}, made: map[attrKey]announce.Attrs{}}
+	s := &service{name: c.Name, conf: c, vip: m.cfg.VIPOf(c), prepend: 1, rules: rulesOf(c), made: map[attrKey]announce.Attrs{}}
 	if c.Prepend != nil {
 		s.prepend = *c.Prepend
 	}
@@ -124,6 +118,14 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 	}
 	m.services = append(m.services, s)
 	return nil
+}
+
+func rulesOf(c *config.Service) services.Rules {
+	d := c.Damping
+	return services.Rules{
+		Failback: failbackMode(c.Failback.Mode), Delay: c.Failback.Delay,
+		Damping: services.Damping{Penalty: float64(d.Penalty), Suppress: float64(d.Suppress), Reuse: float64(d.Reuse), HalfLife: d.HalfLife},
+	}
 }
 
 func failbackMode(s string) services.FailbackMode {

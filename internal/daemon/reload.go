@@ -50,6 +50,11 @@ func (l *loop) tryReload(now time.Time) error {
 	if err := l.d.configure(merged(l.m, m)); err != nil {
 		return errors.Join(err, l.d.configure(l.m))
 	}
+	if l.d.cluster != nil {
+		if err := l.d.cluster.SetNodes(clusterNodes(m.cfg)); err != nil {
+			return errors.Join(fmt.Errorf("changing the nodes: %w", err), l.d.configure(l.m))
+		}
+	}
 	if err := l.d.runner.Update(m.specs); err != nil {
 		return errors.Join(fmt.Errorf("changing the checks: %w", err), l.d.configure(l.m))
 	}
@@ -63,6 +68,8 @@ func restartNeeded(old, now *model) error {
 	switch {
 	case (old.bgp == nil) != (now.bgp == nil):
 		return errors.New("the BGP speaker is added or removed by it: restart the daemon")
+	case old.cfg.Cluster != now.cfg.Cluster, (len(old.nodes) > 1) != (len(now.nodes) > 1), old.self.Address != now.self.Address:
+		return errors.New("cluster, and the node's address, cannot change at run time: restart the daemon")
 	case old.cfg.Control != now.cfg.Control:
 		return errors.New("control: the socket cannot change at run time: restart the daemon")
 	case old.bgp == nil:

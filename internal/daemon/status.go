@@ -89,6 +89,9 @@ func (l *loop) status(now time.Time) control.Status {
 	}
 	s.Neighbours, s.Alarms = l.neighbours(s.Alarms, now)
 	s.Alarms = append(s.Alarms, l.hostAlarms()...)
+	var of []control.Alarm
+	s.Cluster, of = l.clusterStatus()
+	s.Alarms = append(s.Alarms, of...)
 	return s
 }
 
@@ -99,7 +102,7 @@ func (l *loop) serviceStatus(svc *service, vips []announce.VIPStatus) control.Se
 	}
 	return control.Service{
 		Name: svc.name, Verdict: d.Verdict, Rank: d.Rank, Readiness: l.states[svc.name].Readiness,
-		Since: l.changed[svc.name], Reason: d.Reason, VIPs: vips,
+		Since: l.changed[svc.name], Reason: d.Reason, VIPs: vips, Holders: l.holders(svc.name),
 	}
 }
 

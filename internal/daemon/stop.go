@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rhid/announce"
+	"rhid/cluster"
 	"rhid/internal/control"
 	"rhid/services"
 )
@@ -25,8 +26,8 @@ func (l *loop) stop(now time.Time) {
 }
 
 func (l *loop) announcing() bool {
-	for _, d := range l.plan {
-		if d.Verdict == services.Announce {
+	for _, act := range l.acts {
+		if act.announcing() {
 			return true
 		}
 	}
@@ -40,6 +41,7 @@ func (l *loop) enter(p phase, now time.Time) {
 	l.phase, l.since = p, now
 	l.journal.add(control.Event{Time: now, Kind: "daemon", Subject: l.m.self.Name, What: p.String()})
 	l.push(true)
+	l.publish()
 }
 
 // lastShare is the part of stop.timeout kept for closing the sessions.
@@ -51,7 +53,8 @@ func (l *loop) advance(now time.Time) {
 	reserve := l.m.cfg.Stop.Timeout / lastShare
 	switch l.phase {
 	case phaseDraining:
-		if now.Sub(l.since) >= l.m.cfg.Stop.DrainTime {
+		late := now.After(l.d.stopBy.Add(-2 * reserve))
+		if now.Sub(l.since) >= l.m.cfg.Stop.DrainTime && (l.handedOver() || late) {
 			l.enter(phaseWithdrawing, now)
 		}
 	case phaseWithdrawing:
@@ -66,6 +69,36 @@ func (l *loop) advance(now time.Time) {
 			l.enter(phaseDone, now)
 		}
 	}
+}
+
+// handedOver says that every service this node announces has another node's
+// route in the routers, as far as there is one that can serve it.
+func (l *loop) handedOver() bool {
+	if l.d.cluster == nil {
+		return true
+	}
+	nodes := l.d.cluster.View().Nodes
+	for name, act := range l.acts {
+		if act.announcing() && !takenOver(name, l.m.self.Name, nodes) {
+			return false
+		}
+	}
+	return true
+}
+
+func takenOver(service, self string, nodes []cluster.NodeView) bool {
+	able := false
+	for _, n := range nodes {
+		if n.Name == self || n.Liveness != cluster.Alive || n.State == nil {
+			continue
+		}
+		s := n.State.Services[service]
+		if s.Announcing && s.Exported > 0 {
+			return true
+		}
+		able = able || s.Readiness == services.Ready.String() || s.Readiness == services.Standby.String()
+	}
+	return !able
 }
 
 // stillThere names a VIP that has not left yet, or returns "". The announcer

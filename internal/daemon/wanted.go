@@ -23,10 +23,10 @@ func (m *model) wanted(plan map[string]services.Decision, phase phase) []announc
 		if phase == phaseWithdrawing && action != announce.Leave {
 			action = announce.Withdraw
 		}
-		if phase == phaseDraining {
+		if phase == phaseDraining || d.Degraded {
 			rank = len(s.conf.Order)
 		}
-		attrs := s.attrs(m, rank, phase == phaseDraining)
+		attrs := s.attrs(m, rank, phase == phaseDraining || d.Verdict == services.Hold && d.Draining)
 		for _, p := range s.conf.VIPs {
 			out = append(out, announce.VIP{
 				Prefix: p, Service: s.name, Action: action, Attrs: attrs,
@@ -39,7 +39,7 @@ func (m *model) wanted(plan map[string]services.Decision, phase phase) []announc
 
 func actionOf(v services.Verdict) announce.Action {
 	switch v {
-	case services.Announce:
+	case services.Announce, services.Hold:
 		return announce.Announce
 	case services.Withdraw:
 		return announce.Withdraw

@@ -1,0 +1,125 @@
+package daemon
+
+import (
+	"net/netip"
+	"time"
+
+	"rhid/announce/bgp"
+	"rhid/cluster"
+	"rhid/internal/config"
+	"rhid/services"
+)
+
+// witness remembers which routers had which node's route, so that a route that
+// was seen and is gone can be told from one that a router never sends back.
+type witness struct {
+	had  map[sightKey]map[string]bool // routers, by address
+	lost map[sightKey]bool            // gone once, and not seen since
+}
+
+type sightKey struct {
+	node   string
+	prefix netip.Prefix
+}
+
+func newWitness() *witness {
+	return &witness{had: map[sightKey]map[string]bool{}, lost: map[sightKey]bool{}}
+}
+
+// hear asks the routers which nodes' routes they have: by node and service. A
+// route that a router sends back carries the large community
+// <asn>:<node id>:<rank> of the node that announces it.
+func (w *witness) hear(m *model, nodes []cluster.NodeView, sightings map[netip.Prefix][]bgp.Sighting) map[string]map[string]services.Witness {
+	out := map[string]map[string]services.Witness{}
+	for _, n := range nodes {
+		conf, ok := m.cfg.Node(n.Name)
+		if !ok || n.Name == m.self.Name {
+			continue
+		}
+		of := map[string]services.Witness{}
+		for _, s := range m.services {
+			should := n.State != nil && n.State.Services[s.name].Announcing
+			of[s.name] = w.hearOf(*conf, s, should, sightings)
+		}
+		out[n.Name] = of
+	}
+	return out
+}
+
+// hearOf is what the routers say of one node and service: it has a route if
+// any VIP of it has one, and has lost it if one was had and none is left.
+func (w *witness) hearOf(node config.Node, s *service, should bool, sightings map[netip.Prefix][]bgp.Sighting) services.Witness {
+	had, gone := false, false
+	for _, p := range s.conf.VIPs {
+		key := sightKey{node.Name, p}
+		if !should { // what it had in an earlier announcement says nothing of the next
+			delete(w.had, key)
+			delete(w.lost, key)
+			continue
+		}
+		switch w.look(key, node, sightings[p]) {
+		case services.SeesRoute:
+			had = true
+		case services.RouteGone:
+			gone = true
+		}
+	}
+	switch {
+	case had:
+		return services.SeesRoute
+	case gone:
+		return services.RouteGone
+	default:
+		return services.Abstains
+	}
+}
+
+// look compares what the routers send now for one VIP with what they had. A
+// router whose session is down, and one that has a better path now, abstain. A
+// route that is gone stays so until it is seen again: this node's own, once it
+// has taken over, must not hide that.
+func (w *witness) look(key sightKey, node config.Node, now []bgp.Sighting) services.Witness {
+	result := services.Abstains
+	for _, st := range now {
+		rank, mine := rankOf(st, node)
+		switch {
+		case st.Here && mine:
+			if w.had[key] == nil {
+				w.had[key] = map[string]bool{}
+			}
+			w.had[key][st.Neighbour] = true
+			delete(w.lost, key)
+			return services.SeesRoute
+		case !w.had[key][st.Neighbour], st.Here && rank == 0:
+			// It never had the node's route, or another's best one hides it.
+		default:
+			result = services.RouteGone
+		}
+	}
+	if result == services.RouteGone {
+		w.lost[key] = true
+	}
+	if w.lost[key] {
+		return services.RouteGone
+	}
+	return result
+}
+
+// rankOf finds the rank in a sighting's large communities, and whether it is
+// this node's; -1 where there is none.
+func rankOf(st bgp.Sighting, node config.Node) (rank int, mine bool) {
+	for _, c := range st.LargeCommunities {
+		if c.Global == node.ASN {
+			return int(c.Local2), c.Local1 == node.ID
+		}
+	}
+	return -1, false
+}
+
+// witnessed asks the routers, where there are any.
+func (l *loop) witnessed(nodes []cluster.NodeView, _ time.Time) map[string]map[string]services.Witness {
+	if l.d.speaker == nil {
+		return nil
+	}
+	return l.witness.hear(l.m, nodes, l.d.speaker.Sightings())
+}
