@@ -75,7 +75,7 @@ var build = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if bin, err := build(); err == nil {
-		os.Remove(bin)
+		os.Remove(bin) //nolint:errcheck // in the temporary directory
 	}
 	os.Exit(code)
 }
