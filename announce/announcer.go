@@ -99,13 +99,14 @@ type Announcer struct {
 // the outcome.
 type aimed struct {
 	*Reconciler
-	goal   Goal
-	moved  map[netip.Prefix]bool // changed in goal since it was given last
-	held   map[netip.Prefix]bool // in neither part of goal although it is decided
-	stale  bool                  // goal was not given yet as it is
-	n      uint64                // number of the goal given last
-	done   uint64                // number of the newest goal whose outcome was collected
-	status map[netip.Prefix]RouteStatus
+	goal    Goal
+	moved   map[netip.Prefix]bool // changed in goal since it was given last
+	waiting map[netip.Prefix]bool // changed in a goal whose outcome is not known
+	held    map[netip.Prefix]bool // in neither part of goal although it is decided
+	stale   bool                  // goal was not given yet as it is
+	n       uint64                // number of the goal given last
+	done    uint64                // number of the newest goal whose outcome was collected
+	status  map[netip.Prefix]RouteStatus
 }
 
 func newAimed(t Target, pace Pace, log *slog.Logger) *aimed {
@@ -113,6 +114,7 @@ func newAimed(t Target, pace Pace, log *slog.Logger) *aimed {
 		Reconciler: NewReconciler(t, pace, log),
 		goal:       Goal{Routes: map[netip.Prefix]Route{}, Withdraw: map[netip.Prefix]bool{}},
 		moved:      map[netip.Prefix]bool{},
+		waiting:    map[netip.Prefix]bool{},
 		held:       map[netip.Prefix]bool{},
 		status:     map[netip.Prefix]RouteStatus{},
 	}
@@ -131,13 +133,12 @@ type vip struct {
 	localAt  time.Time         // when it was last seen so, since it is to be
 	up       map[string]bool   // it is to be there
 	asked    map[string]uint64 // number of the goal that last changed for it
-	heard    map[string]uint64 // that goal's outcome was looked at
 	released time.Time         // since when no route of it is left, zero while there is one
 	due      time.Time         // when it must be looked at by time alone
 }
 
 func newVIP() *vip {
-	return &vip{up: map[string]bool{}, asked: map[string]uint64{}, heard: map[string]uint64{}}
+	return &vip{up: map[string]bool{}, asked: map[string]uint64{}}
 }
 
 // New returns an Announcer over the address target and the route targets.

@@ -77,6 +77,29 @@ func TestAddressWaitsForTheWithdrawToLeave(t *testing.T) {
 	})
 }
 
+// What the target took is announced only once it was read back: before that
+// not even the places are known where it may be missing.
+func TestAnnouncedMeansReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, bgp, a := bench(t)
+		launch(t, a.Run)
+		wait(time.Second)
+		bgp.set("read", errTest)
+		a.Set(one(Announce, 100), true)
+		wait(10 * time.Second)
+		same(t, "taken", bgp.world(), "10.255.0.10/32 metric 100")
+		st := a.Status()[0].Routes["bgp"]
+		if st.Settled() || time.Since(st.Differs) < 9*time.Second {
+			t.Errorf("what was not read back passes for settled: %+v", st)
+		}
+		bgp.set("read", nil)
+		wait(2 * time.Second)
+		if st := a.Status()[0].Routes["bgp"]; !st.Settled() || !st.Differs.IsZero() {
+			t.Errorf("read back, and not settled: %+v", st)
+		}
+	})
+}
+
 func TestTakenBackWhileLingering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, addr, _, a := bench(t)

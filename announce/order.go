@@ -28,9 +28,9 @@ func (a *Announcer) collect(now time.Time) {
 			continue
 		}
 		r.done = done
-		for p, v := range a.vips {
-			if asked := v.asked[name]; asked <= done && v.heard[name] < asked {
-				v.heard[name] = done
+		for p := range r.waiting {
+			if v := a.vips[p]; v == nil || v.asked[name] <= done {
+				delete(r.waiting, p)
 				a.dirty[p] = true
 			}
 		}
@@ -124,6 +124,7 @@ func (a *Announcer) give(name string, r *aimed) {
 	for p := range r.moved {
 		if v := a.vips[p]; v != nil {
 			v.asked[name] = r.n
+			r.waiting[p] = true
 		}
 	}
 	clear(r.moved)

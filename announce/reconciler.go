@@ -77,9 +77,10 @@ func (s RouteStatus) Released() bool {
 	return true
 }
 
-// Settled says that every place has been read back as wanted.
+// Settled says that every place has been read back as wanted. What the target
+// has only just taken was not: its places are not even known yet.
 func (s RouteStatus) Settled() bool {
-	if s.Here != s.Wanted {
+	if s.Here != s.Wanted || s.acked {
 		return false
 	}
 	want := Gone
@@ -117,9 +118,11 @@ type Reconciler struct {
 	acked    map[netip.Prefix]bool // taken by the target without error, and not read since
 	tries    map[netip.Prefix]*try
 	status   map[netip.Prefix]RouteStatus
-	dirty    map[netip.Prefix]bool
+	dirty    map[netip.Prefix]bool // status to be told
+	suspect  map[netip.Prefix]bool // to be compared
 	readDue  time.Time
 	lastRead time.Time
+	lastFull time.Time // when everything was compared
 	readOK   bool
 	readErr  string
 }
@@ -145,6 +148,7 @@ func NewReconciler(t Target, pace Pace, log *slog.Logger) *Reconciler {
 		tries:   map[netip.Prefix]*try{},
 		status:  map[netip.Prefix]RouteStatus{},
 		dirty:   map[netip.Prefix]bool{},
+		suspect: map[netip.Prefix]bool{},
 	}
 }
 
@@ -199,19 +203,36 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // adopt takes a new goal over. An object whose goal changed is tried at once,
 // however often it failed before.
 func (r *Reconciler) adopt(g numbered) {
+	moved := func(p netip.Prefix) {
+		delete(r.tries, p)
+		r.mark(p)
+	}
 	for p, old := range r.goal {
 		if now, ok := g.Routes[p]; !ok || !sameRoute(old, now) {
-			delete(r.tries, p)
-			r.dirty[p] = true
+			moved(p)
 		}
 	}
 	for p := range g.Routes {
 		if _, ok := r.goal[p]; !ok {
-			delete(r.tries, p)
-			r.dirty[p] = true
+			moved(p)
+		}
+	}
+	for p := range g.Withdraw {
+		if !r.withdraw[p] {
+			r.mark(p)
+		}
+	}
+	if g.Complete && !r.complete {
+		for p := range r.seen {
+			r.mark(p)
 		}
 	}
 	r.number, r.goal, r.withdraw, r.complete = g.n, g.Routes, g.Withdraw, g.Complete
+}
+
+// mark has a prefix looked at and its status told.
+func (r *Reconciler) mark(p netip.Prefix) {
+	r.dirty[p], r.suspect[p] = true, true
 }
 
 func sameRoute(a, b Route) bool {
@@ -298,15 +319,30 @@ func (r *Reconciler) read(ctx context.Context) {
 	clear(r.acked)
 	for p := range r.seen {
 		if _, ok := seen[p]; !ok {
-			r.dirty[p] = true
+			r.mark(p)
 		}
 	}
 	for p, s := range seen {
 		if old, ok := r.seen[p]; !ok || old.Here != s.Here || !samePlaces(old.Places, s.Places) || !sameRoute(old.Route, s.Route) {
-			r.dirty[p] = true
+			r.mark(p)
 		}
 	}
 	r.seen = seen
+	if r.lastRead.Sub(r.lastFull) >= r.pace.Resync {
+		r.lastFull = r.lastRead
+		r.suspectAll()
+	}
+}
+
+// suspectAll has everything compared, whatever seems to have changed: what a
+// target takes for the same may depend on more than is seen.
+func (r *Reconciler) suspectAll() {
+	for p := range r.goal {
+		r.suspect[p] = true
+	}
+	for p := range r.seen {
+		r.suspect[p] = true
+	}
 }
 
 func samePlaces(a, b []Place) bool {
@@ -315,17 +351,26 @@ func samePlaces(a, b []Place) bool {
 	})
 }
 
-// act puts and removes what differs. Withdraws go first: a wrong route does
+// act puts and removes what differs, among the prefixes whose goal or whose
+// world changed and those that failed. Withdraws go first: a wrong route does
 // more harm than a missing one.
 func (r *Reconciler) act(ctx context.Context) {
+	todo := r.suspect
+	r.suspect = map[netip.Prefix]bool{}
+	for p := range r.tries {
+		todo[p] = true
+	}
 	acted := false
-	for p, s := range r.seen {
-		if _, wanted := r.goal[p]; wanted || !s.Here || !r.complete && !r.withdraw[p] {
+	for p := range todo {
+		if _, wanted := r.goal[p]; !wanted && r.seen[p].Here && (r.complete || r.withdraw[p]) {
+			acted = r.attempt(ctx, p, nil) || acted
+		}
+	}
+	for p := range todo {
+		route, wanted := r.goal[p]
+		if !wanted {
 			continue
 		}
-		acted = r.attempt(ctx, p, nil) || acted
-	}
-	for p, route := range r.goal {
 		if s, ok := r.seen[p]; ok && s.Here && r.target.Same(route, s) {
 			delete(r.tries, p)
 			continue

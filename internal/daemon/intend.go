@@ -117,7 +117,7 @@ func (d *Daemon) Foresee(ctx context.Context, failures []string) (services.Outlo
 	var out services.Outlook
 	var wrong error
 	err := d.inLoop(ctx, func(l *loop) {
-		in := l.inputs(time.Now())
+		in := l.inputs(time.Now(), nil)
 		var parsed []services.Failure
 		for _, text := range failures {
 			f, err := services.ParseFailure(text, in)

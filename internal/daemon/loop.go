@@ -2,13 +2,12 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"rhid/announce"
 	"rhid/checks"
-	"rhid/internal/control"
 	"rhid/services"
 )
 
@@ -45,10 +44,15 @@ type loop struct {
 	loaded     time.Time
 	lastErr    string // of a refused reload
 	checks     map[string]known
+	byName     map[string]*service
 	byCheck    map[string][]*service
 	trackers   map[string]*services.Tracker
 	pools      map[string]checks.PoolState
 	states     map[string]services.State
+	dues       map[string]time.Time // when a service's readiness changes by time alone
+	undecided  map[string]bool
+	wanted     []announce.VIP // as the announcer was told last
+	news       []change       // not told to people yet
 	plan       map[string]services.Decision
 	changed    map[string]time.Time                           // when a service's verdict last changed
 	announced  map[string]bool                                // routes last reported as announced, by prefix and target
@@ -59,6 +63,7 @@ type loop struct {
 	vips       map[string]map[netip.Prefix]announce.VIPStatus // by service
 	exported   map[string]export                              // how far each service's routes have come
 	routed     bool                                           // a BGP session is established
+	hadRouter  bool                                           // one was, or should have been by now
 	witness    *witness
 	failbackAt uint64      // newest failback intent that was followed
 	decided    bool        // no service is undecided, or was so once
@@ -80,7 +85,7 @@ func newLoop(d *Daemon, m *model) *loop {
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
 		acts: map[string]acting{}, leaving: map[string]time.Time{},
 		witness: newWitness(), exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
-		plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
+		undecided: map[string]bool{}, plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
 	}
 	l.adopt(m, now)
 	return l
@@ -91,10 +96,13 @@ func newLoop(d *Daemon, m *model) *loop {
 func (l *loop) adopt(m *model, now time.Time) {
 	l.m, l.loaded = m, now
 	l.byCheck = map[string][]*service{}
+	l.byName = map[string]*service{}
 	l.pools = map[string]checks.PoolState{}
-	l.states = map[string]services.State{}
+	l.states, l.dues = map[string]services.State{}, map[string]time.Time{}
+	l.wanted = nil
 	trackers := map[string]*services.Tracker{}
 	for _, s := range m.services {
+		l.byName[s.name] = s
 		for _, id := range s.members {
 			l.byCheck[id] = append(l.byCheck[id], s)
 		}
@@ -111,9 +119,21 @@ func (l *loop) adopt(m *model, now time.Time) {
 			delete(l.checks, id)
 		}
 	}
+	l.forget()
 	for _, s := range m.services {
 		l.observe(s, now)
 	}
+}
+
+// forget drops what is known of services that are no longer configured.
+func (l *loop) forget() {
+	gone := func(name string) bool { return l.byName[name] == nil }
+	maps.DeleteFunc(l.acts, func(name string, _ acting) bool { return gone(name) })
+	maps.DeleteFunc(l.leaving, func(name string, _ time.Time) bool { return gone(name) })
+	maps.DeleteFunc(l.exported, func(name string, _ export) bool { return gone(name) })
+	maps.DeleteFunc(l.vips, func(name string, _ map[netip.Prefix]announce.VIPStatus) bool { return gone(name) })
+	maps.DeleteFunc(l.plan, func(name string, _ services.Decision) bool { return gone(name) })
+	maps.DeleteFunc(l.undecided, func(name string, _ bool) bool { return gone(name) })
 }
 
 // run is the event loop. It returns when the daemon is to end: everything is
@@ -142,7 +162,7 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 		case <-stop:
 			l.stop(time.Now())
 		case <-l.timer.C:
-			l.observeAll(time.Now())
+			l.decide(time.Now())
 		case <-ticker.C:
 			l.tick(time.Now())
 		}
@@ -164,145 +184,4 @@ func (l *loop) sighted() <-chan struct{} {
 		return nil
 	}
 	return l.d.speaker.Sighted()
-}
-
-// takeEvents handles e and all that wait behind it, and decides once.
-func (l *loop) takeEvents(e checks.Event) {
-	now := time.Now()
-	touched := map[*service]bool{}
-	for more := true; more; {
-		l.checks[e.ID] = known{e.State, e.Result.Detail}
-		for _, s := range l.byCheck[e.ID] {
-			touched[s] = true
-		}
-		l.journal.add(control.Event{
-			Time: e.At, Kind: "check", Subject: e.ID, What: e.State.String(),
-			Code: string(e.Result.Cause), Detail: e.Result.Detail,
-		})
-		select {
-		case e = <-l.d.runner.Events():
-		default:
-			more = false
-		}
-	}
-	for s := range touched {
-		l.observe(s, now)
-	}
-	l.decide(now)
-}
-
-func (l *loop) observeAll(now time.Time) {
-	for _, s := range l.m.services {
-		l.observe(s, now)
-	}
-	l.decide(now)
-}
-
-// observe works out the health of one service from its checks.
-func (l *loop) observe(s *service, now time.Time) {
-	members := make([]checks.Member, len(s.members))
-	for i, id := range s.members {
-		k := l.checks[id]
-		members[i] = checks.Member{ID: memberName(id), State: k.state}
-		if k.state != checks.Up {
-			members[i].Why = k.detail
-		}
-	}
-	pool := checks.PoolOf(members, checks.Quorum{N: s.quorum.N, Percent: s.quorum.Percent})
-	if !s.pool {
-		pool.Detail = singleDetail(members[0], l.checks[s.members[0]].detail)
-	}
-	l.pools[s.name] = pool
-	h, code := services.HealthUnknown, services.CodeNotChecked
-	switch pool.State {
-	case checks.Up:
-		h, code = services.HealthUp, services.CodeHealthy
-	case checks.Down:
-		h, code = services.HealthDown, services.CodePoolDown
-		if !s.pool {
-			code = services.CodeCheckDown
-		}
-	}
-	l.trackers[s.name].Observe(h, services.Reason{Code: code, Evidence: pool.Detail}, now)
-}
-
-func singleDetail(m checks.Member, detail string) string {
-	if detail == "" {
-		detail = "not known yet"
-	}
-	return "check " + m.ID + " is " + m.State.String() + ": " + detail
-}
-
-// memberName is how people know a check of a pool: its target.
-func memberName(id string) string {
-	for i := range id {
-		if id[i] == '@' {
-			return id[i+1:]
-		}
-	}
-	return id
-}
-
-// decide runs the decision over all services and hands the outcome to the
-// announcer, which compares it with what is there, and to the other nodes.
-func (l *loop) decide(now time.Time) {
-	l.trustAgain()
-	next := l.due(now)
-	for _, s := range l.m.services {
-		st, due := l.trackers[s.name].State(now)
-		l.states[s.name] = l.routable(s, st)
-		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
-			next = due
-		}
-	}
-	if !next.IsZero() {
-		l.timer.Reset(max(0, next.Sub(now)))
-	}
-	plan := services.Decide(l.inputs(now))
-	old := l.plan
-	l.plan = make(map[string]services.Decision, len(plan.Decisions))
-	undecided := false
-	for _, dec := range plan.Decisions {
-		l.plan[dec.Service] = dec
-		undecided = undecided || dec.Verdict == services.Undecided
-	}
-	l.push(!undecided)
-	for _, dec := range plan.Decisions {
-		l.note(dec, now)
-		l.noteVerdict(old[dec.Service], dec, now)
-	}
-	l.publish()
-	if !undecided {
-		l.becomeReady("every service is decided")
-	}
-}
-
-// routable makes a node a last resort that no router has a session with:
-// nobody would be led to it.
-func (l *loop) routable(s *service, st services.State) services.State {
-	if l.d.cluster == nil || l.routed || st.Readiness != services.Ready || !slices.Contains(s.conf.Via, viaBGP) {
-		return st
-	}
-	st.Readiness = services.Standby
-	st.Reason = services.Reason{Code: services.CodeNoRouter, Evidence: st.Reason.Evidence + "; no BGP session is established"}
-	return st
-}
-
-// push gives the announcer the whole wanted set.
-func (l *loop) push(complete bool) {
-	l.d.announcer.Set(l.m.wanted(l.plan, l.phase), complete)
-}
-
-func (l *loop) noteVerdict(old, now services.Decision, at time.Time) {
-	if old.Service != "" && old.Verdict == now.Verdict && old.Rank == now.Rank {
-		return
-	}
-	l.changed[now.Service] = at
-	if now.Verdict == services.Undecided {
-		return
-	}
-	l.journal.add(control.Event{
-		Time: at, Kind: "service", Subject: now.Service, What: now.Verdict.String(),
-		Code: string(now.Reason.Code), Detail: now.Reason.Evidence,
-	})
 }

@@ -32,7 +32,9 @@ type model struct {
 	asn      uint32
 	nodes    []services.Node
 	decide   []services.Service
-	services []*service // those whose order names this node, in configured order
+	at       map[string]int // place in decide, by name
+	limited  bool           // a node's capacity is limited
+	services []*service     // those whose order names this node, in configured order
 	specs    []checks.Spec
 	bgp      *bgp.Settings // nil when no service of this node is announced over BGP
 	kernel   kernel.Settings
@@ -62,6 +64,11 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	m := &model{cfg: cfg, digest: cfg.Digest(), self: *self, asn: cfg.BGP.ASN, nodes: cfg.DecisionNodes(), decide: cfg.DecisionServices()}
 	if self.ASN != 0 {
 		m.asn = self.ASN
+	}
+	m.limited = slices.ContainsFunc(m.nodes, func(n services.Node) bool { return n.Capacity > 0 })
+	m.at = make(map[string]int, len(m.decide))
+	for i, s := range m.decide {
+		m.at[s.Name] = i
 	}
 	specs := map[string]bool{}
 	for i := range cfg.Services {

@@ -30,11 +30,12 @@ type acting struct {
 
 func (a acting) announcing() bool { return a.verdict >= services.Hold }
 
-// inputs gathers all that the decision depends on at time now.
-func (l *loop) inputs(now time.Time) services.Inputs {
+// inputs gathers all that the decision on some services depends on at time
+// now; nil is all of them.
+func (l *loop) inputs(now time.Time, some map[string]bool) services.Inputs {
 	in := services.Inputs{
-		Self: l.m.self.Name, Nodes: l.m.nodes, Services: l.m.decide,
-		Views:   map[string]services.View{l.m.self.Name: l.ownView(now)},
+		Self: l.m.self.Name, Nodes: l.m.nodes, Services: l.m.deciding(some),
+		Views:   map[string]services.View{l.m.self.Name: l.ownView(now, some)},
 		Quorum:  l.m.cfg.Cluster.Partition == "quorum",
 		Budget:  l.budget(now),
 		Expired: map[string]bool{}, Drained: map[string]bool{},
@@ -58,9 +59,26 @@ func (l *loop) inputs(now time.Time) services.Inputs {
 	return in
 }
 
-func (l *loop) ownView(now time.Time) services.View {
-	v := services.View{Alive: true, Fresh: now.Sub(l.started) < l.settleTimeout(), Services: make(map[string]services.State, len(l.states))}
+// deciding returns those services of the decision; nil is all of them.
+func (m *model) deciding(some map[string]bool) []services.Service {
+	if some == nil {
+		return m.decide
+	}
+	out := make([]services.Service, 0, len(some))
+	for name := range some {
+		if i, ok := m.at[name]; ok {
+			out = append(out, m.decide[i])
+		}
+	}
+	return out
+}
+
+func (l *loop) ownView(now time.Time, some map[string]bool) services.View {
+	v := services.View{Alive: true, Fresh: now.Sub(l.started) < l.settleTimeout(), Services: map[string]services.State{}}
 	for name, st := range l.states {
+		if some != nil && !some[name] {
+			continue
+		}
 		act := l.acts[name]
 		st.Announcing, st.Rank, st.Exported = act.announcing(), act.rank, l.exported[name].all
 		v.Services[name] = st

@@ -40,7 +40,7 @@ func (l *loop) enter(p phase, now time.Time) {
 	}
 	l.phase, l.since = p, now
 	l.journal.add(control.Event{Time: now, Kind: "daemon", Subject: l.m.self.Name, What: p.String()})
-	l.push(true)
+	l.push(nil)
 	l.publish()
 }
 

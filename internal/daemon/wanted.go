@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net/netip"
 	"slices"
 
 	"rhid/announce"
@@ -17,24 +18,40 @@ const gracefulShutdown = 0xFFFF0000
 func (m *model) wanted(plan map[string]services.Decision, phase phase) []announce.VIP {
 	out := make([]announce.VIP, 0, len(m.services))
 	for _, s := range m.services {
-		d := plan[s.name]
-		action := actionOf(d.Verdict)
-		rank := d.Rank
-		if phase == phaseWithdrawing && action != announce.Leave {
-			action = announce.Withdraw
-		}
-		if phase == phaseDraining || d.Degraded {
-			rank = len(s.conf.Order)
-		}
-		attrs := s.attrs(m, rank, phase == phaseDraining || d.Verdict == services.Hold && d.Draining)
 		for _, p := range s.conf.VIPs {
-			out = append(out, announce.VIP{
-				Prefix: p, Service: s.name, Action: action, Attrs: attrs,
-				Bind: bindOf(s.vip.Bind), Local: localOf(s), Linger: s.vip.Linger, Via: s.conf.Via,
-			})
+			out = append(out, m.want(s, p, plan[s.name], phase))
 		}
 	}
 	return out
+}
+
+// rewant makes the VIPs of some services anew in a wanted set.
+func (m *model) rewant(set []announce.VIP, some map[string]bool, plan map[string]services.Decision, phase phase) {
+	i := 0
+	for _, s := range m.services {
+		for _, p := range s.conf.VIPs {
+			if some[s.name] {
+				set[i] = m.want(s, p, plan[s.name], phase)
+			}
+			i++
+		}
+	}
+}
+
+// want is one VIP with all that is wanted of it.
+func (m *model) want(s *service, p netip.Prefix, d services.Decision, phase phase) announce.VIP {
+	action, rank := actionOf(d.Verdict), d.Rank
+	if phase >= phaseWithdrawing && action != announce.Leave {
+		action = announce.Withdraw
+	}
+	if phase == phaseDraining || d.Degraded {
+		rank = len(s.conf.Order)
+	}
+	return announce.VIP{
+		Prefix: p, Service: s.name, Action: action,
+		Attrs: s.attrs(m, rank, phase == phaseDraining || d.Verdict == services.Hold && d.Draining),
+		Bind:  bindOf(s.vip.Bind), Local: localOf(s), Linger: s.vip.Linger, Via: s.conf.Via,
+	}
 }
 
 func actionOf(v services.Verdict) announce.Action {

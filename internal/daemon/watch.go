@@ -54,6 +54,7 @@ func (l *loop) watchNeighbours(now time.Time) {
 	}
 	l.sessions = seen
 	routed := slices.Contains(slices.Collect(maps.Values(seen)), true)
+	l.hadRouter = l.hadRouter || routed || now.Sub(l.started) > l.settleTimeout()
 	if routed != l.routed {
 		l.routed = routed
 		l.decide(now)
@@ -92,11 +93,10 @@ func (l *loop) watchRoutes(now time.Time) {
 // noteExport takes over how far the routes of a VIP's service have come, and
 // says whether that changed.
 func (l *loop) noteExport(v announce.VIPStatus) bool {
-	i := slices.IndexFunc(l.m.services, func(s *service) bool { return s.name == v.Service })
-	if i < 0 {
+	s := l.byName[v.Service]
+	if s == nil {
 		return false
 	}
-	s := l.m.services[i]
 	if l.vips[s.name] == nil {
 		l.vips[s.name] = map[netip.Prefix]announce.VIPStatus{}
 	}

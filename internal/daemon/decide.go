@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"slices"
+	"time"
+
+	"rhid/checks"
+	"rhid/internal/control"
+	"rhid/services"
+)
+
+// takeEvents handles e and all that wait behind it, and decides once. People
+// are told after the routers.
+func (l *loop) takeEvents(e checks.Event) {
+	now := time.Now()
+	touched := map[string]bool{}
+	var all []checks.Event
+	for more := true; more; {
+		all = append(all, e)
+		l.checks[e.ID] = known{e.State, e.Result.Detail}
+		for _, s := range l.byCheck[e.ID] {
+			touched[s.name] = true
+		}
+		select {
+		case e = <-l.d.runner.Events():
+		default:
+			more = false
+		}
+	}
+	for name := range touched {
+		l.observe(l.byName[name], now)
+	}
+	l.decideOf(touched, now)
+	for _, e := range all {
+		l.journal.add(control.Event{
+			Time: e.At, Kind: "check", Subject: e.ID, What: e.State.String(),
+			Code: string(e.Result.Cause), Detail: e.Result.Detail,
+		})
+	}
+	l.tell()
+}
+
+// observe works out the health of one service from its checks.
+func (l *loop) observe(s *service, now time.Time) {
+	members := make([]checks.Member, len(s.members))
+	for i, id := range s.members {
+		k := l.checks[id]
+		members[i] = checks.Member{ID: memberName(id), State: k.state}
+		if k.state != checks.Up {
+			members[i].Why = k.detail
+		}
+	}
+	pool := checks.PoolOf(members, checks.Quorum{N: s.quorum.N, Percent: s.quorum.Percent})
+	if !s.pool {
+		pool.Detail = singleDetail(members[0], l.checks[s.members[0]].detail)
+	}
+	l.pools[s.name] = pool
+	h, code := services.HealthUnknown, services.CodeNotChecked
+	switch pool.State {
+	case checks.Up:
+		h, code = services.HealthUp, services.CodeHealthy
+	case checks.Down:
+		h, code = services.HealthDown, services.CodePoolDown
+		if !s.pool {
+			code = services.CodeCheckDown
+		}
+	}
+	l.trackers[s.name].Observe(h, services.Reason{Code: code, Evidence: pool.Detail}, now)
+}
+
+func singleDetail(m checks.Member, detail string) string {
+	if detail == "" {
+		detail = "not known yet"
+	}
+	return "check " + m.ID + " is " + m.State.String() + ": " + detail
+}
+
+// memberName is how people know a check of a pool: its target.
+func memberName(id string) string {
+	for i := range id {
+		if id[i] == '@' {
+			return id[i+1:]
+		}
+	}
+	return id
+}
+
+// decide makes the decision for all services.
+func (l *loop) decide(now time.Time) {
+	l.trustAgain()
+	l.decideOf(nil, now)
+	l.tell()
+}
+
+// decideOf makes the decision for the services that are touched, nil for all,
+// and hands the outcome to the announcer, which compares it with what is
+// there. Services depend on each other only through the capacity of nodes:
+// where that is limited, all are decided.
+func (l *loop) decideOf(touched map[string]bool, now time.Time) {
+	if l.m.limited {
+		touched = nil
+	}
+	for _, s := range l.m.services {
+		if touched == nil || touched[s.name] {
+			st, due := l.trackers[s.name].State(now)
+			l.states[s.name], l.dues[s.name] = l.routable(s, st), due
+		}
+	}
+	l.rearm(now)
+	in := l.inputs(now, touched)
+	plan := services.Decide(in)
+	for _, dec := range plan.Decisions {
+		l.news = append(l.news, change{l.plan[dec.Service], dec, now})
+		l.plan[dec.Service] = dec
+		delete(l.undecided, dec.Service)
+		if dec.Verdict == services.Undecided {
+			l.undecided[dec.Service] = true
+		}
+	}
+	l.push(touched)
+	for _, dec := range plan.Decisions {
+		l.note(dec, now)
+	}
+}
+
+// change is a decision to be told, and the one before it.
+type change struct {
+	old, now services.Decision
+	at       time.Time
+}
+
+// tell tells people and the other nodes what was decided.
+func (l *loop) tell() {
+	for _, c := range l.news {
+		l.noteVerdict(c.old, c.now, c.at)
+	}
+	l.news = l.news[:0]
+	l.publish()
+	if len(l.undecided) == 0 {
+		l.becomeReady("every service is decided")
+	}
+}
+
+// rearm sets the timer to when a decision will change by time alone.
+func (l *loop) rearm(now time.Time) {
+	next := l.due(now)
+	for _, due := range l.dues {
+		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+	}
+	if !next.IsZero() {
+		l.timer.Reset(max(0, next.Sub(now)))
+	}
+}
+
+// routable makes a node a last resort that no router has a session with, once
+// one had or should have: nobody would be led to it.
+func (l *loop) routable(s *service, st services.State) services.State {
+	if l.d.cluster == nil || l.routed || !l.hadRouter || st.Readiness != services.Ready || !slices.Contains(s.conf.Via, viaBGP) {
+		return st
+	}
+	st.Readiness = services.Standby
+	st.Reason = services.Reason{Code: services.CodeNoRouter, Evidence: st.Reason.Evidence + "; no BGP session is established"}
+	return st
+}
+
+// push gives the announcer the whole wanted set, with what is touched, nil for
+// all, made anew.
+func (l *loop) push(touched map[string]bool) {
+	if touched == nil || l.wanted == nil {
+		l.wanted = l.m.wanted(l.plan, l.phase)
+	} else {
+		l.m.rewant(l.wanted, touched, l.plan, l.phase)
+	}
+	l.d.announcer.Set(l.wanted, len(l.undecided) == 0)
+}
+
+func (l *loop) noteVerdict(old, now services.Decision, at time.Time) {
+	if old.Service != "" && old.Verdict == now.Verdict && old.Rank == now.Rank {
+		return
+	}
+	l.changed[now.Service] = at
+	if now.Verdict == services.Undecided {
+		return
+	}
+	l.journal.add(control.Event{
+		Time: at, Kind: "service", Subject: now.Service, What: now.Verdict.String(),
+		Code: string(now.Reason.Code), Detail: now.Reason.Evidence,
+	})
+}
