@@ -42,6 +42,7 @@ type Speaker struct {
 	changing   int    // calls that change GoBGP's table right now
 	removed    map[netip.Prefix]time.Time
 	dirty      bool          // something changed since the last listing
+	changedAt  time.Time     // when table last changed
 	news       chan struct{} // closed and replaced at every change of a session
 	stopping   bool
 	failure    error

@@ -12,6 +12,7 @@ const (
 	lookFast    = 100 * time.Millisecond // the same while a withdraw waits for its confirmation
 	listEvery   = 10 * time.Second       // listings of GoBGP's tables, when nothing changed
 	listAtMost  = time.Second            // the same when something did
+	listQuiet   = 500 * time.Millisecond // since the last change: a listing holds GoBGP up, and the next change with it
 	patience    = 5 * time.Second        // for one call of Run's into GoBGP
 	neverPassed = 24 * time.Hour
 )
@@ -57,28 +58,36 @@ func (s *Speaker) round(ctx context.Context) time.Time {
 	if soon := time.Now().Add(lookFast); s.confirmationsWait() && soon.Before(s.nextLook) {
 		s.nextLook = soon
 	}
-	s.mu.Lock()
-	dirty := s.dirty
-	s.mu.Unlock()
-	if due := s.nextList; !now.Before(due) || dirty && !now.Before(due.Add(listAtMost-listEvery)) {
+	if !now.Before(s.listDue()) {
 		s.list(ctx)
 		s.nextList = time.Now().Add(listEvery)
 	}
 	return s.nextDue()
 }
 
+// listDue is when GoBGP's tables are listed next: every listEvery, and sooner
+// when something changed, but not while changes follow each other.
+func (s *Speaker) listDue() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.dirty {
+		return s.nextList
+	}
+	due := later(s.nextList.Add(listAtMost-listEvery), s.changedAt.Add(listQuiet))
+	if due.After(s.nextList) {
+		return s.nextList
+	}
+	return due
+}
+
 // nextDue is when round should be called again at the latest.
 func (s *Speaker) nextDue() time.Time {
 	due := s.lookDue()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.nextList
-	if s.dirty {
-		list = list.Add(listAtMost - listEvery)
-	}
-	if list.Before(due) {
+	if list := s.listDue(); list.Before(due) {
 		due = list
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, n := range s.neighbours {
 		if !n.addAt.IsZero() && n.addAt.Before(due) {
 			due = n.addAt

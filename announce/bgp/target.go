@@ -89,7 +89,7 @@ func (s *Speaker) change(f func() error, note func()) error {
 	defer s.mu.Unlock()
 	s.changing--
 	s.seq++
-	s.dirty = true
+	s.dirty, s.changedAt = true, time.Now()
 	if err == nil {
 		note()
 	}
