@@ -59,11 +59,13 @@ func TestDemo(t *testing.T) {
 	}
 	t.Logf("took %s\n%s", time.Since(start).Round(time.Millisecond), out.String())
 	for _, row := range []string{
-		`lb-1 is started +both VIPs announced +\d`,
-		`second atm server answers 503 +atm withdrawn, pos untouched +\d`,
-		`lb-1 is killed \(kill -9\) +both VIPs gone +\d`,
-		`lb-1 is asked to stop \(SIGTERM\) +GRACEFUL_SHUTDOWN and the worst rank +\d`,
-		`it drains for 1 s +both VIPs withdrawn +\d`,
+		`all four hosts are started, announcers: all +16 routes: plain anycast +\d`,
+		`announcers: 1 \(SIGHUP\) +4 routes: each service at its main host +\d`,
+		`the atm server at a1 answers 503 +atm at a2 +\d`,
+		`host a1 is killed \(kill -9\) +atm at a2 +\d`,
+		`data centre beijing fails: a1 and a2 are killed +atm and pos in shanghai +\d`,
+		`b2 is asked to stop \(SIGTERM\) +esign at b1, before b2 withdraws +\d`,
+		`b2 is started again +esign back at b2 +\d`,
 	} {
 		if !regexp.MustCompile(row).MatchString(out.String()) {
 			t.Errorf("the timeline has no row %q", row)

@@ -138,7 +138,7 @@ type Check struct {
 	Timeout      time.Duration `yaml:"timeout" min:"1ms" doc:"of one probe, end to end; 80 % of the shorter interval by default"`
 	Fall         int           `yaml:"fall" default:"3" min:"1" max:"1000" doc:"failures in a row until down"`
 	Rise         int           `yaml:"rise" default:"2" min:"1" max:"1000" doc:"successes in a row until up"`
-	Address      string        `yaml:"address" doc:"the target where the service names no servers: address:port, or address"`
+	Address      string        `yaml:"address" doc:"the target where the service names no servers: address:port, or address; self is the node's own address"`
 	Source       netip.Addr    `yaml:"source" doc:"local address probes leave from"`
 	AllowVIP     bool          `yaml:"allow_vip" doc:"let the probe go to one of rhid's own VIPs"`
 
@@ -147,7 +147,7 @@ type Check struct {
 
 // Servers is a pool of servers behind a service.
 type Servers struct {
-	Addresses  []string `yaml:"addresses" required:"true" doc:"address:port (or address, for checks without a port) of each server"`
+	Addresses  []string `yaml:"addresses" required:"true" doc:"address:port (or address, for checks without a port) of each server; self is the node's own address"`
 	MinHealthy Quorum   `yaml:"min_healthy" default:"1" doc:"how many must be up for the service to be up: a number or a percentage"`
 }
 

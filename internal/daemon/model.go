@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -113,7 +114,7 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 		targets, s.pool, s.quorum = c.Servers.Addresses, true, c.Servers.MinHealthy
 	}
 	for _, t := range targets {
-		spec, err := newSpec(name, check, t)
+		spec, err := newSpec(name, check, m.ownTarget(t))
 		if err != nil {
 			return err
 		}
@@ -125,6 +126,19 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 	}
 	m.services = append(m.services, s)
 	return nil
+}
+
+// ownTarget puts the node's own address in the place of the host self, so that
+// one configuration lets every node check its own load balancer.
+func (m *model) ownTarget(target string) string {
+	switch port, ok := strings.CutPrefix(target, "self:"); {
+	case ok:
+		return net.JoinHostPort(m.self.Address.String(), port)
+	case target == "self":
+		return m.self.Address.String()
+	default:
+		return target
+	}
 }
 
 func rulesOf(c *config.Service) services.Rules {

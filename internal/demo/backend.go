@@ -6,25 +6,25 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
 
 // backend is a business server whose health can be switched.
 type backend struct {
-	addr string
 	sick atomic.Bool
 	srv  *http.Server
 }
 
-// newBackend serves on a free port of 127.0.0.1.
-func newBackend(ctx context.Context) (*backend, error) {
+// newBackend serves on a port of a host's address.
+func newBackend(ctx context.Context, addr string, port int) (*backend, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("starting a business server: %w", err)
 	}
-	b := &backend{addr: l.Addr().String()}
+	b := &backend{}
 	b.srv = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if b.sick.Load() {
 			http.Error(w, "the core system does not answer", http.StatusServiceUnavailable)
@@ -41,4 +41,43 @@ func (b *backend) close() error {
 		return fmt.Errorf("closing a business server: %w", err)
 	}
 	return nil
+}
+
+// ports are free on every loopback address.
+type ports struct {
+	bgp, gossip int
+	service     map[string]int
+}
+
+// freePorts finds ports that nobody uses on any address, all at once, so that
+// they differ.
+func freePorts(ctx context.Context) (ports, error) {
+	p := ports{service: map[string]int{}}
+	var lc net.ListenConfig
+	var open []net.Listener
+	next := func() (int, error) {
+		l, err := lc.Listen(ctx, "tcp", "0.0.0.0:0")
+		if err != nil {
+			return 0, fmt.Errorf("finding a free port: %w", err)
+		}
+		open = append(open, l)
+		return l.Addr().(*net.TCPAddr).Port, nil
+	}
+	var errs []error
+	take := func(to *int) {
+		n, err := next()
+		*to = n
+		errs = append(errs, err)
+	}
+	take(&p.bgp)
+	take(&p.gossip)
+	for _, b := range businesses() {
+		var n int
+		take(&n)
+		p.service[b.name] = n
+	}
+	for _, l := range open {
+		errs = append(errs, l.Close())
+	}
+	return p, errors.Join(errs...)
 }

@@ -1,7 +1,7 @@
 // Package demo shows rhid at work on one machine, without root and without
-// routers: rhid daemons as child processes, business servers, and a BGP branch
-// router in this process, all on loopback addresses. What it prints was seen
-// at the router.
+// routers: a cluster of four rhid daemons in two data centres as child
+// processes, business servers, and a BGP branch router in this process, all on
+// loopback addresses. What it prints was seen at the router.
 package demo
 
 import (
@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -28,20 +27,43 @@ type Options struct {
 }
 
 const (
-	atmVIP = "10.255.0.10/32"
-	posVIP = "10.255.0.20/32"
-	limit  = 15 * time.Second // of one step
+	limit      = 20 * time.Second // of one step
+	routerAddr = "127.100.0.1"
+	routerASN  = 65000
+	hostASN    = 65010
 )
+
+// place is a host of the demo, with the address it has.
+type place struct{ name, site, addr string }
+
+func places() []place {
+	return []place{
+		{"a1", "beijing", "127.100.0.11"}, {"a2", "beijing", "127.100.0.12"},
+		{"b1", "shanghai", "127.100.0.21"}, {"b2", "shanghai", "127.100.0.22"},
+	}
+}
+
+// business is a service of the demo: its VIP and its takeover order.
+type business struct{ name, vip, order string }
+
+func businesses() []business {
+	return []business{
+		{"atm", "10.255.0.10/32", "a1, a2, b1, b2"},
+		{"pos", "10.255.0.20/32", "a2, a1, b2, b1"},
+		{"counter", "10.255.0.30/32", "b1, b2, a1, a2"},
+		{"esign", "10.255.0.40/32", "b2, b1, a2, a1"},
+	}
+}
 
 // demo is a running demonstration.
 type demo struct {
-	opts  Options
-	dir   string
-	watch *watcher
-	host  *host
-	atm   []*backend
-	pos   *backend
-	table []line
+	opts     Options
+	dir      string
+	watch    *watcher
+	ports    ports
+	hosts    map[string]*host
+	backends map[string]*backend // by service and host
+	table    []line
 }
 
 // line is one row of the timeline.
@@ -56,7 +78,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("making a directory for the demo: %w", err)
 	}
-	d := &demo{opts: opts, dir: dir}
+	d := &demo{opts: opts, dir: dir, hosts: map[string]*host{}, backends: map[string]*backend{}}
 	defer func() { err = errors.Join(err, d.cleanup(err)) }()
 	if err := d.build(ctx); err != nil {
 		return err
@@ -80,83 +102,82 @@ func Run(ctx context.Context, opts Options) (err error) {
 
 // build starts the servers and the router, and writes the configuration.
 func (d *demo) build(ctx context.Context) error {
-	for range 2 {
-		b, err := newBackend(ctx)
-		if err != nil {
-			return err
-		}
-		d.atm = append(d.atm, b)
-	}
 	var err error
-	if d.pos, err = newBackend(ctx); err != nil {
+	if d.ports, err = freePorts(ctx); err != nil {
 		return err
 	}
-	port, err := freePort(ctx)
-	if err != nil {
-		return err
+	set := router.Settings{ASN: routerASN, Address: netip.MustParseAddr(routerAddr), Port: d.ports.bgp}
+	for _, p := range places() {
+		set.Hosts = append(set.Hosts, router.Host{Name: p.name, Address: netip.MustParseAddr(p.addr), ASN: hostASN})
+		d.hosts[p.name] = &host{exe: d.opts.Exe, name: p.name, file: d.file(p.name), dir: d.dir}
+		for _, b := range businesses() {
+			srv, err := newBackend(ctx, p.addr, d.ports.service[b.name])
+			if err != nil {
+				return err
+			}
+			d.backends[b.name+"@"+p.name] = srv
+		}
 	}
-	r, err := router.Start(ctx, router.Settings{
-		ASN: 65000, Address: netip.MustParseAddr("127.100.0.1"), Port: port,
-		Hosts: []router.Host{{Name: "lb-1", Address: netip.MustParseAddr("127.100.0.11"), ASN: 65010}},
-	})
+	r, err := router.Start(ctx, set)
 	if err != nil {
 		return err
 	}
 	d.watch = newWatcher(r, d.opts.Out)
-	file := filepath.Join(d.dir, "rhid.yaml")
-	if err := os.WriteFile(file, []byte(d.config(port)), 0o600); err != nil {
-		return fmt.Errorf("writing the demo's configuration: %w", err)
+	d.say("Branch router AS %d on %s:%d. Four rhid hosts, AS %d, with a web server for each service:", routerASN, routerAddr, d.ports.bgp, hostASN)
+	for _, p := range places() {
+		d.say("  %s in %-8s %s", p.name, p.site, p.addr)
 	}
-	d.host = &host{exe: d.opts.Exe, name: "lb-1", file: file, dir: d.dir}
-	d.say("Branch router AS 65000 on 127.100.0.1:%d, rhid host lb-1 AS 65010 on 127.100.0.11.", port)
-	d.say("Service atm: VIP %s, servers %s and %s, one must be healthy.", atmVIP, d.atm[0].addr, d.atm[1].addr)
-	d.say("Service pos: VIP %s, server %s.", posVIP, d.pos.addr)
+	d.say("Four services, each bound to one host and taken over in its order:")
+	for _, b := range businesses() {
+		d.say("  %-8s %-15s %s", b.name, b.vip, b.order)
+	}
 	d.say("A line with +, ~ or - is a path that the router got, got anew, or lost.\n")
-	return nil
+	return d.configure("all")
 }
 
-func freePort(ctx context.Context) (int, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.100.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	return port, nil
-}
+func (d *demo) file(host string) string { return filepath.Join(d.dir, host+".yaml") }
 
-// config keeps the VIPs off the host (bind: never), because that needs root.
-func (d *demo) config(port int) string {
-	return fmt.Sprintf(`
+// configure writes the configuration of every host. It is the same for all but
+// for the directories, which on real hosts are no part of it. VIPs stay off
+// the host (bind: never), because putting them there needs root.
+func (d *demo) configure(announcers string) error {
+	for _, p := range places() {
+		text := fmt.Sprintf(`cluster: {name: demo, port: %d, settle_timeout: 2s, state_dir: %s}
 control: {socket: %s}
-bgp: {asn: 65010, port: -1, hold: 3s}
+bgp: {asn: %d, port: -1, hold: 3s}
 vip: {bind: never}
-stop: {drain_time: 1s, timeout: 5s}
+stop: {drain_time: 1s, timeout: 8s}
+sites: [{name: beijing}, {name: shanghai}]
 nodes:
-  - name: lb-1
-    address: 127.100.0.11
-    routers: [{name: branch, address: 127.100.0.1, asn: 65000, port: %d, source: 127.100.0.11, multihop: 2}]
-checks:
-  web: {type: http, path: /health, interval: 250ms, timeout: 200ms, fall: 2, rise: 2}
-services:
-  - {name: atm, vips: [%s], check: web, servers: {addresses: ["%s", "%s"], min_healthy: 1}}
-  - {name: pos, vips: [%s], check: web, servers: {addresses: ["%s"]}}
-`, filepath.Join(d.dir, "rhid.sock"), port, atmVIP, d.atm[0].addr, d.atm[1].addr, posVIP, d.pos.addr)
+`, d.ports.gossip, filepath.Join(d.dir, p.name), filepath.Join(d.dir, p.name+".sock"), hostASN)
+		for _, n := range places() {
+			text += fmt.Sprintf("  - {name: %s, site: %s, address: %s, routers: [{name: branch, address: %s, asn: %d, port: %d, source: %s, multihop: 2}]}\n",
+				n.name, n.site, n.addr, routerAddr, routerASN, d.ports.bgp, n.addr)
+		}
+		text += "checks:\n  web: {type: http, path: /health, interval: 250ms, timeout: 200ms, fall: 2, rise: 2}\nservices:\n"
+		for _, b := range businesses() {
+			text += fmt.Sprintf("  - {name: %s, vips: [%s], order: [%s], announcers: %s, failback: {delay: 2s}, check: web, servers: {addresses: [\"self:%d\"]}}\n",
+				b.name, b.vip, b.order, announcers, d.ports.service[b.name])
+		}
+		if err := os.WriteFile(d.file(p.name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("writing the demo's configuration: %w", err)
+		}
+	}
+	return nil
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.opts.Out, format+"\n", args...) }
 
-// cleanup ends everything; after a failure it shows what the daemon said.
+// cleanup ends everything; after a failure it shows what the daemons said.
 func (d *demo) cleanup(failed error) error {
 	var errs []error
-	if d.host != nil {
-		errs = append(errs, d.host.end(syscall.SIGTERM, limit))
-		if failed != nil && !errors.Is(failed, context.Canceled) {
-			if b, err := os.ReadFile(d.host.log()); err == nil {
-				d.say("\nlog of %s:\n%s", d.host.name, b)
+	for _, p := range places() {
+		if h := d.hosts[p.name]; h != nil {
+			errs = append(errs, h.end(syscall.SIGKILL, limit))
+			if failed != nil && !errors.Is(failed, context.Canceled) {
+				if b, err := os.ReadFile(h.log()); err == nil {
+					d.say("\nlog of %s:\n%s", h.name, b)
+				}
 			}
 		}
 	}
@@ -165,10 +186,8 @@ func (d *demo) cleanup(failed error) error {
 		defer cancel()
 		errs = append(errs, d.watch.router.Stop(ctx))
 	}
-	for _, b := range append(d.atm, d.pos) {
-		if b != nil {
-			errs = append(errs, b.close())
-		}
+	for _, b := range d.backends {
+		errs = append(errs, b.close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(d.dir))...)
 }

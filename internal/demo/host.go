@@ -14,6 +14,7 @@ type host struct {
 	exe, name, file, dir string
 	cmd                  *exec.Cmd
 	done                 chan error
+	ending               bool // it was asked to stop
 }
 
 // start runs the daemon with its log in a file.
@@ -36,22 +37,56 @@ func (h *host) start() error {
 
 func (h *host) log() string { return filepath.Join(h.dir, h.name+".log") }
 
-// end sends a signal and waits until the daemon is gone.
+// signal sends a signal. After SIGTERM the daemon is expected to end.
+func (h *host) signal(s syscall.Signal) error {
+	if err := h.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("signalling %s: %w", h.name, err)
+	}
+	h.ending = h.ending || s == syscall.SIGTERM
+	return nil
+}
+
+// end sends a signal that ends the daemon, and waits until it is gone.
 func (h *host) end(s syscall.Signal, limit time.Duration) error {
 	if h.cmd == nil {
 		return nil
 	}
-	if err := h.cmd.Process.Signal(s); err != nil {
-		return fmt.Errorf("ending %s: %w", h.name, err)
+	if err := h.signal(s); err != nil {
+		return err
 	}
-	defer func() { h.cmd = nil }()
+	_, err := h.wait(limit)
+	return err
+}
+
+// reap waits for a daemon that was asked to stop; one that ended by itself is
+// an error.
+func (h *host) reap(limit time.Duration) error {
+	if h.cmd == nil {
+		return nil
+	}
+	if h.ending {
+		bad, err := h.wait(limit)
+		if bad != nil {
+			return fmt.Errorf("%s did not end in order: %w", h.name, bad)
+		}
+		return err
+	}
 	select {
 	case err := <-h.done:
-		if s == syscall.SIGTERM && err != nil {
-			return fmt.Errorf("%s did not end in order: %w", h.name, err)
-		}
+		h.cmd = nil
+		return fmt.Errorf("%s ended by itself: %w", h.name, err)
+	default:
 		return nil
+	}
+}
+
+// wait returns how the daemon ended.
+func (h *host) wait(limit time.Duration) (how, late error) {
+	select {
+	case how = <-h.done:
+		h.cmd, h.ending = nil, false
+		return how, nil
 	case <-time.After(limit):
-		return fmt.Errorf("%s has not ended %s after signal %s", h.name, limit, s)
+		return nil, fmt.Errorf("%s has not ended after %s", h.name, limit)
 	}
 }

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -13,119 +12,146 @@ type step struct {
 	what string
 	do   func() error
 	seen string
-	cond func(rows map[string]string) bool
+	want holders
 }
 
-// script goes through the life of one host.
+// holders are who announces the four services, best first: "atm" → "a1".
+type holders map[string]string
+
+func bound(change ...string) holders {
+	h := holders{"atm": "a1", "pos": "a2", "counter": "b1", "esign": "b2"}
+	for i := 0; i < len(change); i += 2 {
+		h[change[i]] = change[i+1]
+	}
+	return h
+}
+
+func everyone() holders {
+	h := holders{}
+	for _, b := range businesses() {
+		h[b.name] = "a1 a2 b1 b2"
+	}
+	return h
+}
+
+// script goes through the life of the cluster.
 func (d *demo) script(ctx context.Context) error {
 	steps := []step{
-		{"lb-1 is started", d.host.start, "both VIPs announced", has(true, atmVIP, posVIP)},
-		{"first atm server answers 503", d.sicken(0), "nothing: one server is enough", nil},
-		{"second atm server answers 503", d.sicken(1), "atm withdrawn, pos untouched", func(rows map[string]string) bool {
-			return !have(rows, atmVIP) && have(rows, posVIP)
-		}},
-		{"second atm server is well again", d.heal(1), "atm announced", has(true, atmVIP)},
-		{"lb-1 is killed (kill -9)", d.kill, "both VIPs gone", has(false, atmVIP, posVIP)},
-		{"lb-1 is started again", d.host.start, "both VIPs announced", has(true, atmVIP, posVIP)},
-		{"lb-1 is asked to stop (SIGTERM)", d.askToStop, "GRACEFUL_SHUTDOWN and the worst rank", marked(atmVIP, "GRACEFUL_SHUTDOWN")},
-		{"it drains for 1 s", nil, "both VIPs withdrawn", has(false, atmVIP, posVIP)},
+		{"all four hosts are started, announcers: all", d.start("a1", "a2", "b1", "b2"), "16 routes: plain anycast", everyone()},
+		{"announcers: 1 (SIGHUP)", d.bind, "4 routes: each service at its main host", bound()},
+		{"the atm server at a1 answers 503", d.sick("atm@a1", true), "atm at a2", bound("atm", "a2")},
+		{"it is well again", d.sick("atm@a1", false), "atm back at a1, after failback.delay", bound()},
+		{"host a1 is killed (kill -9)", d.kill("a1"), "atm at a2", bound("atm", "a2")},
+		{"a1 is started again", d.start("a1"), "atm back at a1", bound()},
+		{"data centre beijing fails: a1 and a2 are killed", d.kill("a1", "a2"), "atm and pos in shanghai", bound("atm", "b1", "pos", "b2")},
+		{"beijing is back", d.start("a1", "a2"), "atm and pos back in beijing", bound()},
+		{"b2 is asked to stop (SIGTERM)", d.stop("b2"), "esign at b1, before b2 withdraws", bound("esign", "b1")},
+		{"b2 is started again", d.start("b2"), "esign back at b2", bound()},
 	}
 	for _, s := range steps {
 		if err := d.play(ctx, s); err != nil {
 			return err
 		}
 	}
-	return d.ended(limit)
+	return nil
 }
 
 func (d *demo) play(ctx context.Context, s step) error {
 	d.say("%s", s.what)
 	start := time.Now()
-	if s.do != nil {
-		if err := s.do(); err != nil {
-			return err
-		}
+	if err := s.do(); err != nil {
+		return err
 	}
-	if s.cond == nil {
-		return d.nothing(ctx, s, start)
-	}
-	at, err := d.watch.wait(ctx, s.seen, limit, s.cond)
+	at, err := d.watch.wait(ctx, s.seen, limit, s.want.hold)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.what, err)
 	}
 	d.table = append(d.table, line{start.Sub(d.watch.start), at.Sub(start), s.what, s.seen})
-	return nil
+	return d.reap()
 }
 
-// nothing proves that a cause moves no route for well over the time in which
-// the checks would have acted.
-func (d *demo) nothing(ctx context.Context, s step, start time.Time) error {
-	const quiet = 1500 * time.Millisecond
-	_, err := d.watch.wait(ctx, s.seen, quiet, func(rows map[string]string) bool { return !have(rows, atmVIP) })
-	if err == nil {
-		return fmt.Errorf("%s: the route moved", s.what)
+// hold says whether exactly the wanted hosts announce.
+func (h holders) hold(rows map[string]string) bool {
+	for _, b := range businesses() {
+		if from(rows, b.vip) != h[b.name] {
+			return false
+		}
 	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	d.table = append(d.table, line{start.Sub(d.watch.start), quiet, s.what, s.seen})
-	return nil
+	return true
 }
 
-func (d *demo) sicken(i int) func() error {
-	return func() error { d.atm[i].sick.Store(true); return nil }
-}
-
-func (d *demo) heal(i int) func() error {
-	return func() error { d.atm[i].sick.Store(false); return nil }
-}
-
-func (d *demo) kill() error { return d.host.end(syscall.SIGKILL, limit) }
-
-func (d *demo) askToStop() error {
-	if err := d.host.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stopping lb-1: %w", err)
-	}
-	return nil
-}
-
-// ended waits for a daemon that was asked to stop.
-func (d *demo) ended(limit time.Duration) error {
-	select {
-	case err := <-d.host.done:
-		d.host.cmd = nil
-		if err != nil {
-			return fmt.Errorf("lb-1 did not end in order: %w", err)
+func (d *demo) start(names ...string) func() error {
+	return func() error {
+		for _, n := range names {
+			if err := d.hosts[n].start(); err != nil {
+				return err
+			}
 		}
 		return nil
-	case <-time.After(limit):
-		return fmt.Errorf("lb-1 has not ended after %s", limit)
 	}
 }
 
-// keep starts the host again and lets the atm servers fail and heal in turn
-// until ctx ends.
-func (d *demo) keep(ctx context.Context) error {
-	d.say("\nGoing on until Ctrl-C; both atm servers fail for 5 s in every 15 s.")
-	if err := d.host.start(); err != nil {
+// bind lets every service be announced by one host only.
+func (d *demo) bind() error {
+	if err := d.configure("1"); err != nil {
 		return err
 	}
+	for _, p := range places() {
+		if err := d.hosts[p.name].signal(syscall.SIGHUP); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) sick(where string, sick bool) func() error {
+	return func() error { d.backends[where].sick.Store(sick); return nil }
+}
+
+func (d *demo) kill(names ...string) func() error {
+	return func() error {
+		for _, n := range names {
+			if err := d.hosts[n].end(syscall.SIGKILL, limit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (d *demo) stop(name string) func() error {
+	return func() error { return d.hosts[name].signal(syscall.SIGTERM) }
+}
+
+// reap waits for hosts that were asked to stop, and complains of others that
+// ended by themselves.
+func (d *demo) reap() error {
+	for _, p := range places() {
+		if err := d.hosts[p.name].reap(limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep lets the atm server of a1 fail and heal in turn until ctx ends.
+func (d *demo) keep(ctx context.Context) error {
+	d.say("\nGoing on until Ctrl-C; the atm server at a1 fails for 5 s in every 15 s.")
 	const period, sickFor = 15 * time.Second, 5 * time.Second
 	for sick := false; ; sick = !sick {
-		d.atm[0].sick.Store(sick)
-		d.atm[1].sick.Store(sick)
+		d.backends["atm@a1"].sick.Store(sick)
 		pause := period - sickFor
 		if sick {
 			pause = sickFor
-			d.say("both atm servers answer 503")
+			d.say("the atm server at a1 answers 503")
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-d.host.done:
-			d.host.cmd = nil
-			return fmt.Errorf("lb-1 ended by itself: %w", err)
 		case <-time.After(pause):
+		}
+		if err := d.reap(); err != nil {
+			return err
 		}
 	}
 }

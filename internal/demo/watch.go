@@ -102,36 +102,14 @@ func (w *watcher) wait(ctx context.Context, what string, limit time.Duration, co
 	}
 }
 
-// has returns a condition: the router has, or has not, each of the prefixes.
-func has(want bool, prefixes ...string) func(map[string]string) bool {
-	return func(rows map[string]string) bool {
-		for _, p := range prefixes {
-			if have(rows, p) != want {
-				return false
-			}
-		}
-		return true
-	}
-}
-
-func have(rows map[string]string, prefix string) bool {
+// from names the hosts that announce a prefix, in alphabetical order.
+func from(rows map[string]string, prefix string) string {
+	var names []string
 	for k := range rows {
-		if strings.HasPrefix(k, prefix+" ") {
-			return true
+		if name, ok := strings.CutPrefix(k, prefix+" from "); ok {
+			names = append(names, name)
 		}
 	}
-	return false
-}
-
-// marked returns a condition: a path of the prefix carries the text among its
-// attributes.
-func marked(prefix, text string) func(map[string]string) bool {
-	return func(rows map[string]string) bool {
-		for k, v := range rows {
-			if strings.HasPrefix(k, prefix+" ") && strings.Contains(v, text) {
-				return true
-			}
-		}
-		return false
-	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
 }
