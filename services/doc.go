@@ -38,7 +38,9 @@
 //     before a better placed node that started with it has come to an answer.
 //   - Not chosen and announcing: Hold, at the worst rank, until every chosen
 //     node is exported, or handover_timeout is over; when drained, for
-//     drain_time too. A node whose own service is down never waits.
+//     drain_time too. A node whose own service is down does not wait; but
+//     with all_down keep or max_withdrawals it does, because what fails here
+//     may fail there a moment later, and nobody would be left to go on.
 //   - Nobody can serve: Withdraw; or, with all_down keep, exactly one holder of
 //     each scope goes on, marked degraded; or, once max_withdrawals services
 //     have left within a minute because of what fails everywhere, this one

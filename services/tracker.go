@@ -80,6 +80,12 @@ func (t *Tracker) Observe(h Health, r Reason, now time.Time) {
 // operator said so.
 func (t *Tracker) Trust() { t.trusted = t.health == HealthUp }
 
+// Distrust puts a healthy node on trial as if it had just come up: it stood
+// still, and others may have taken over meanwhile.
+func (t *Tracker) Distrust(now time.Time) {
+	t.trusted, t.since = false, now
+}
+
 // State returns the readiness at time now, and when it will change by time
 // alone; zero when it will not.
 func (t *Tracker) State(now time.Time) (State, time.Time) {

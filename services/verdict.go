@@ -91,6 +91,11 @@ func (d *decider) leave(s Service, group []Candidate, self Candidate, out *Decis
 		out.Verdict, out.Reason = Hold, self.Reason
 	case out.Everywhere && !out.Draining:
 		d.nobody(s, group, self, out)
+	case !self.Usable() && (s.KeepDown || d.in.Budget >= 0) && missing != "" && !d.in.Expired[s.Name]:
+		// What fails here may fail there a moment later: the last holder must
+		// not have left by then.
+		out.Verdict, out.Degraded = Hold, true
+		out.Reason = Reason{CodeHandover, "down, and goes on until these are exported: " + missing + "; " + self.Reason.Evidence}
 	case !self.Usable():
 		out.Verdict, out.Reason = Withdraw, self.Reason
 	case d.in.Expired[s.Name]:
@@ -147,6 +152,6 @@ func lastHolder(group []Candidate) string {
 		return ""
 	}
 	return slices.MinFunc(holders, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.state.Rank, b.state.Rank), cmp.Compare(a.Place, b.Place))
+		return cmp.Or(first(a.state.Exported, b.state.Exported), cmp.Compare(a.state.Rank, b.state.Rank), cmp.Compare(a.Place, b.Place))
 	}).Node
 }

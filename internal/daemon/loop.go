@@ -8,6 +8,7 @@ import (
 
 	"rhid/announce"
 	"rhid/checks"
+	"rhid/internal/control"
 	"rhid/services"
 )
 
@@ -40,6 +41,7 @@ type loop struct {
 
 	phase      phase
 	since      time.Time // of the phase
+	turned     time.Time // when the loop last turned
 	started    time.Time
 	loaded     time.Time
 	lastErr    string // of a refused reload
@@ -62,6 +64,7 @@ type loop struct {
 	left       []time.Time                                    // when services left because of what fails everywhere, within brakeWindow
 	vips       map[string]map[netip.Prefix]announce.VIPStatus // by service
 	exported   map[string]export                              // how far each service's routes have come
+	exports    map[exportKey]time.Time                        // since when other nodes' routes have been in the routers
 	routed     bool                                           // a BGP session is established
 	hadRouter  bool                                           // one was, or should have been by now
 	witness    *witness
@@ -142,18 +145,23 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 	defer close(l.stopped)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	l.decide(time.Now())
+	l.turned = time.Now()
+	l.decide(l.turned)
 	for l.phase != phaseDone {
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-l.d.runner.Events():
+			l.noteStall(time.Now())
 			l.takeEvents(e)
 		case <-l.d.announcer.Changed():
+			l.noteStall(time.Now())
 			l.watchRoutes(time.Now())
 		case <-l.peers():
+			l.noteStall(time.Now())
 			l.decide(time.Now())
 		case <-l.sighted():
+			l.noteStall(time.Now())
 			l.decide(time.Now())
 		case f := <-l.ask:
 			f()
@@ -162,12 +170,35 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 		case <-stop:
 			l.stop(time.Now())
 		case <-l.timer.C:
+			l.noteStall(time.Now())
 			l.decide(time.Now())
 		case <-ticker.C:
+			l.noteStall(time.Now())
 			l.tick(time.Now())
 		}
 	}
 	return nil
+}
+
+// stallAfter is how long the process must have stood still for the others to
+// have taken over what it held.
+const stallAfter = 2 * time.Second
+
+// noteStall is called at every turn of the loop, which the ticker makes turn
+// many times a second. After a longer silence (SIGSTOP, a paused virtual
+// machine) nothing this node holds is its own any more: it goes on trial before
+// it handles anything, so that what others took over stays there.
+func (l *loop) noteStall(now time.Time) {
+	gap := now.Sub(l.turned)
+	l.turned = now
+	if gap < stallAfter {
+		return
+	}
+	l.journal.add(control.Event{Time: now, Kind: "daemon", Subject: l.m.self.Name, What: "stood still", Detail: gap.String()})
+	for _, t := range l.trackers {
+		t.Distrust(now)
+	}
+	l.decide(now)
 }
 
 // peers receives a value when another node says something new.

@@ -30,6 +30,42 @@ type acting struct {
 
 func (a acting) announcing() bool { return a.verdict >= services.Hold }
 
+// exportKey names another node's route of a service.
+type exportKey struct{ node, service string }
+
+// hearExports notes since when other nodes have said that their routes are in
+// the routers. That is said as soon as the router next to them has the route;
+// the others need a moment more until they lead there, and a node that withdraws
+// in between leaves clients of another data centre without a way.
+func (l *loop) hearExports(now time.Time) {
+	if l.d.cluster == nil {
+		return
+	}
+	heard := map[exportKey]time.Time{}
+	for _, n := range l.d.cluster.View().Nodes {
+		if n.State == nil || n.Liveness != cluster.Alive {
+			continue
+		}
+		for name, s := range n.State.Services {
+			key := exportKey{n.Name, name}
+			if !s.Announcing || s.Exported == 0 {
+				continue
+			}
+			if heard[key] = l.exports[key]; heard[key].IsZero() {
+				heard[key] = now
+			}
+		}
+	}
+	l.exports = heard
+}
+
+// converged says that another node's route has been in the routers for so long
+// that all of them lead there.
+func (l *loop) converged(node, service string, now time.Time) bool {
+	since, ok := l.exports[exportKey{node, service}]
+	return ok && now.Sub(since) >= l.m.cfg.Stop.DrainTime
+}
+
 // inputs gathers all that the decision on some services depends on at time
 // now; nil is all of them.
 func (l *loop) inputs(now time.Time, some map[string]bool) services.Inputs {
@@ -109,7 +145,7 @@ func (l *loop) peerView(n cluster.NodeView, seen map[string]services.Witness, no
 	for name, s := range n.State.Services {
 		st := services.State{
 			Reason:     services.Reason{Code: services.Code(s.Code), Evidence: s.Evidence},
-			Announcing: s.Announcing, Rank: s.Rank, Exported: s.Exported > 0,
+			Announcing: s.Announcing, Rank: s.Rank, Exported: l.converged(n.Name, name, now),
 		}
 		if err := st.Readiness.UnmarshalText([]byte(s.Readiness)); err != nil {
 			continue // a readiness of a newer version counts as unknown
@@ -232,6 +268,9 @@ func (l *loop) due(now time.Time) time.Time {
 	}
 	if l.d.cluster == nil {
 		return next
+	}
+	for _, since := range l.exports {
+		take(since.Add(l.m.cfg.Stop.DrainTime))
 	}
 	take(l.started.Add(l.settleTimeout()))
 	for _, n := range l.d.cluster.View().Nodes {

@@ -78,7 +78,7 @@ func spawn(t *testing.T, file, node string) *process {
 	go func() { p.done <- p.cmd.Wait() }()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() || os.Getenv("RHID_TEST_LOGS") != "" {
 			b, err := os.ReadFile(log.Name())
 			t.Logf("log of %s (%v):\n%s", node, err, b)
 		}

@@ -1,0 +1,205 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sharing is a configuration of service s whose server is the same for all
+// nodes, with more keys.
+func sharing(more, server string) string {
+	return fmt.Sprintf(`- {name: s, vips: [10.255.0.10/32], order: [a1, a2, b1], failback: {delay: 1s}, %scheck: echo, servers: {addresses: [%q]}}`, more, server)
+}
+
+// TestSharedDependencyDies: what all checks share dies. withdraw takes the
+// service out everywhere, keep leaves exactly one holder, and each comes back.
+func TestSharedDependencyDies(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		more string
+		want string // sites that keep a holder, whichever was the last
+	}{
+		{"withdraw", "", ""},
+		{"keep", "all_down: keep, ", "?"},
+		{"keep-per-site", "all_down: keep, scope: site, ", "ab"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := listen(t, "")
+			f := newFleet(t, sharing(tt.more, srv.Addr().String()), "a1", "a2", "b1")
+			f.start("a1", "a2", "b1")
+			up := []string{"a1"}
+			if strings.Contains(tt.more, "site") {
+				up = []string{"a1", "b1"}
+			}
+			f.holders(up...)
+			srv.Close() //nolint:errcheck,gosec // a test server
+			f.downEverywhere("s")
+			last := f.lastHolders(tt.want)
+			f.stays(time.Second, last...)
+			listen(t, srv.Addr().String())
+			f.holders(up...)
+		})
+	}
+}
+
+// lastHolders waits until exactly one node of each site announces, or any one
+// for "?", and returns them.
+func (f *fleet) lastHolders(sites string) []string {
+	f.t.Helper()
+	var got []string
+	for end := time.Now().Add(limit); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		got = nil
+		at := ""
+		for _, n := range f.names {
+			if f.has(n) {
+				got = append(got, n)
+				at += n[:1]
+			}
+		}
+		if at == sites || sites == "?" && len(at) == 1 {
+			return got
+		}
+	}
+	f.t.Fatalf("%v announce, want one in each of %q", got, sites)
+	return nil
+}
+
+// downEverywhere waits until every node says that the service is down.
+func (f *fleet) downEverywhere(service string) {
+	f.t.Helper()
+	for _, n := range f.names {
+		for end := time.Now().Add(limit); ; <-time.After(20 * time.Millisecond) {
+			e, err := f.nodes[n].client.Explain(f.t.Context(), service)
+			if err == nil && e.Service.Readiness.String() == "down" {
+				break
+			}
+			if time.Now().After(end) {
+				f.t.Fatalf("%s does not say that %s is down: %v", n, service, err)
+			}
+		}
+	}
+}
+
+// TestBrake: of four services that die everywhere at once only one leaves,
+// and the others say why they stay.
+func TestBrake(t *testing.T) {
+	srv := listen(t, "")
+	var text []string
+	for i := range 4 {
+		text = append(text, fmt.Sprintf(`- {name: s%d, vips: [10.255.0.%d/32], order: [a1, a2], check: echo, servers: {addresses: [%q]}}`, i, i+10, srv.Addr()))
+	}
+	f := newFleet(t, strings.Join(text, "\n  "), "a1", "a2")
+	f.edit("cluster: {", "cluster: {max_withdrawals: 1, ")
+	f.start("a1", "a2")
+	f.holders("a1", "a1", "a1", "a1")
+	srv.Close() //nolint:errcheck,gosec // a test server
+	f.downEverywhere("s3")
+	for end := time.Now().Add(limit); f.routes() != 3; <-time.After(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d routes, want 3", f.routes())
+		}
+	}
+	<-time.After(time.Second)
+	if n := f.routes(); n != 3 {
+		t.Errorf("a second later there are %d routes, want 3", n)
+	}
+	braked := 0
+	for _, n := range f.names { // whichever was the last holder
+		st, err := f.nodes[n].client.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range st.Services {
+			if s.Reason.Code == "brake" && s.Verdict.String() == "announce" {
+				braked++
+			}
+		}
+	}
+	if braked != 3 {
+		t.Errorf("%d services say that the brake holds them, want 3", braked)
+	}
+}
+
+// TestLocalFailuresAreNotBraked: three of four services fail on a1 alone, and
+// all three move, whatever the brake.
+func TestLocalFailuresAreNotBraked(t *testing.T) {
+	var text []string
+	ports := make([]int, 4)
+	for i := range ports {
+		ports[i] = freePort(t, "127.101.1.1")
+		text = append(text, fmt.Sprintf(`- {name: s%d, vips: [10.255.0.%d/32], order: [a1, a2], check: echo, servers: {addresses: ["self:%d"]}}`, i, i+10, ports[i]))
+	}
+	f := newFleet(t, strings.Join(text, "\n  "), "a1", "a2")
+	f.edit("cluster: {", "cluster: {max_withdrawals: 1, ")
+	var own []interface{ Close() error }
+	for _, p := range ports {
+		own = append(own, listen(t, fmt.Sprintf("127.101.1.1:%d", p)))
+		listen(t, fmt.Sprintf("127.101.1.2:%d", p))
+	}
+	f.start("a1", "a2")
+	f.holders("a1", "a1", "a1", "a1")
+	for _, l := range own[:3] {
+		l.Close() //nolint:errcheck,gosec // a test server
+	}
+	f.holders("a1", "a2", "a2", "a2")
+}
+
+// TestStall: the holder stands still, another takes over, and the holder does
+// not take back what it lost until failback.delay is over.
+func TestStall(t *testing.T) {
+	srv := listen(t, "")
+	f := newFleet(t, strings.Replace(sharing("", srv.Addr().String()), "delay: 1s", "delay: 4s", 1), "a1", "a2", "b1")
+	f.start("a1", "a2", "b1")
+	f.holders("a1")
+	f.stays(5*time.Second, "a1") // all others are ready by now
+	f.nodes["a1"].signal(syscall.SIGSTOP)
+	f.holders("a2")
+	f.nodes["a1"].signal(syscall.SIGCONT)
+	resumed := time.Now()
+	for f.has("a2") && time.Since(resumed) < 15*time.Second {
+		<-time.After(5 * time.Millisecond)
+	}
+	back := time.Since(resumed)
+	f.holders("a1")
+	t.Logf("a1 took it back %s after it went on", back.Round(time.Millisecond))
+	if back < 3500*time.Millisecond {
+		t.Errorf("a1 took back what a2 held after %s, failback.delay is 4 s", back)
+	}
+	events, err := f.nodes["a1"].client.Events(t.Context(), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == "check" && e.What == "down" {
+			t.Errorf("the stall counted as a failure of a check: %+v", e)
+		}
+	}
+}
+
+// routes counts the paths that the router has.
+func (f *fleet) routes() int {
+	f.t.Helper()
+	paths, err := f.router.Paths(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return len(paths)
+}
+
+// has says whether a node announces, as the router sees it.
+func (f *fleet) has(node string) bool {
+	f.t.Helper()
+	paths, err := f.router.Paths(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, p := range paths {
+		if p.From == node {
+			return true
+		}
+	}
+	return false
+}
