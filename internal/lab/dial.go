@@ -81,6 +81,27 @@ func (n *Node) connect(addr netip.AddrPort, deadline time.Time) (*os.File, error
 	return f, nil
 }
 
+// localEnd returns the own address and port of a connected socket.
+func localEnd(f *os.File) (netip.AddrPort, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	var sa unix.Sockaddr
+	var serr error
+	if err := errors.Join(raw.Control(func(fd uintptr) { sa, serr = unix.Getsockname(int(fd)) }), serr); err != nil {
+		return netip.AddrPort{}, fmt.Errorf("reading a socket's own address: %w", err)
+	}
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)), nil
+	default:
+		return netip.AddrPort{}, fmt.Errorf("a socket of unknown family: %T", sa)
+	}
+}
+
 func sockaddr(a netip.AddrPort) (int, unix.Sockaddr) {
 	if a.Addr().Is4() {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}

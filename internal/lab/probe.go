@@ -21,8 +21,9 @@ const probeLimit = 1500 * time.Millisecond
 type Attempt struct {
 	Start time.Time
 	Took  time.Duration
-	Who   string    // what the server called itself, "" on failure
-	Error ConnError // "" on success
+	Local netip.AddrPort // its own end; zero when it was not connected
+	Who   string         // what the server called itself, "" on failure
+	Error ConnError      // "" on success
 }
 
 // Prober connects again and again from a node, each time anew.
@@ -94,7 +95,8 @@ func (n *Node) probe(addr string, every time.Duration, request string) *Prober {
 func (p *Prober) attempt() {
 	defer p.running.Done()
 	a := Attempt{Start: time.Now()}
-	who, err := p.ask()
+	who, local, err := p.ask()
+	a.Local = local
 	a.Took = time.Since(a.Start)
 	if errors.Is(err, errClosed) {
 		return
@@ -109,18 +111,28 @@ func (p *Prober) attempt() {
 	p.attempts = append(p.attempts, a)
 }
 
-// ask connects, sends the request if there is one, and returns the last line of
-// the answer.
-func (p *Prober) ask() (who string, err error) {
+// ask connects, asks, and returns what the server calls itself and the
+// connection's own end.
+func (p *Prober) ask() (who string, local netip.AddrPort, err error) {
 	deadline := time.Now().Add(probeLimit)
 	f, err := p.node.connect(p.addr, deadline)
 	if err != nil {
-		return "", err
+		return "", local, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.SetDeadline(deadline); err != nil {
-		return "", err
+	if local, err = localEnd(f); err != nil {
+		return "", local, err
 	}
+	if err := f.SetDeadline(deadline); err != nil {
+		return "", local, err
+	}
+	who, err = p.answer(f)
+	return who, local, err
+}
+
+// answer sends the request if there is one, and returns the last line of the
+// answer.
+func (p *Prober) answer(f *os.File) (string, error) {
 	if p.request == "" {
 		return readName(f)
 	}

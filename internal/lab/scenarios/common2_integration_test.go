@@ -28,7 +28,7 @@ const (
 	siteATM, siteATM6         = "10.255.0.10/32", "fd00:255::10/128"
 	siteCounter, siteCounter6 = "10.255.0.20/32", "fd00:255::20/128"
 
-	siteProto = 151             // rhid's protocol number
+	siteProto = 151              // rhid's protocol number
 	siteUp    = 30 * time.Second // until a fresh network has learned everything
 )
 
@@ -102,6 +102,27 @@ func (s *siteLab) waitBranch(vips ...string) time.Duration {
 	return time.Since(began)
 }
 
+// settled waits until the branch has every VIP by both ways, and the routers on
+// these ways have them from lb1. BIRD is slow: it sends an LSA again only 5 s
+// after the last time (MinLSInterval, RFC 2328) and then looks once a second,
+// while the branch sends half of its packets there.
+func (s *siteLab) settled() {
+	s.t.Helper()
+	s.waitBranch(siteVIPs()...)
+	for n, vips := range map[*lab.Node][]string{
+		s.torFRR: {siteATM, siteATM6}, s.torBird: {siteATM, siteATM6},
+		s.coreFRR: {siteCounter, siteCounter6}, s.coreBird: {siteCounter, siteCounter6},
+	} {
+		for _, v := range vips {
+			s.WaitFor(v+" at "+n.Name+" from lb1", siteUp, func() bool {
+				rs := n.Kernel(v)
+				return len(rs) == 1 && rs[0].Dev == "eth1"
+			})
+		}
+	}
+	time.Sleep(50 * time.Millisecond) // for what was on its way when the last router turned
+}
+
 // status asks the daemon. An alarm makes the command end with status 1.
 func (s *siteLab) status() control.Status {
 	s.t.Helper()
@@ -150,6 +171,29 @@ func (s *siteLab) waitEvent(since uint64, kind, what string, limit time.Duration
 		return i >= 0
 	})
 	return found
+}
+
+// siteSession is what an FRR router knows of a session's life.
+type siteSession struct {
+	State       string `json:"bgpState"`
+	Since       int64  `json:"bgpTimerUpEstablishedEpoch"` // in seconds
+	Established int    `json:"connectionsEstablished"`     // how often
+	Dropped     int    `json:"connectionsDropped"`
+}
+
+func (s *siteLab) session(n *lab.Node, neighbour string) siteSession {
+	s.t.Helper()
+	var reply map[string]siteSession
+	if err := json.Unmarshal([]byte(n.Must("vtysh", "-c", "show bgp neighbors "+neighbour+" json")), &reply); err != nil {
+		s.t.Fatalf("%s: neighbour %s: %v", n.Name, neighbour, err)
+	}
+	return reply[neighbour]
+}
+
+// same says whether nothing happened to the session between o and n. FRR works
+// out Since anew each time, from two clocks, and is off by a second at times.
+func (o siteSession) same(n siteSession) bool {
+	return o.State == n.State && o.Established == n.Established && o.Dropped == n.Dropped && max(o.Since-n.Since, n.Since-o.Since) <= 1
 }
 
 // siteChange is one change of an address or a route in a kernel.

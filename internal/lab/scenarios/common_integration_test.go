@@ -16,7 +16,7 @@ import (
 
 const (
 	bankPort   = 9100                   // of every VIP, at the load balancer
-	bankLinger = 2 * time.Second        // vip.linger; BIRD's OSPF may take a second (its tick) to act on an LSA
+	bankLinger = 3 * time.Second        // vip.linger, its default; BIRD's OSPF may take a second (its tick) to act on an LSA
 	bankProbe  = 300 * time.Millisecond // between two checks of a pool
 	bankRise   = 30 * time.Second       // until a healthy pool is announced: BIRD's OSPF lets 5 s pass between two LSAs of one prefix
 )

@@ -200,7 +200,7 @@ func (s *s1) judge(number int, r *s1Run, vip string, o s1Order) bool {
 	if kept := o.gone.Sub(o.released); kept < bankLinger-s1Jitter {
 		bad("the VIP stayed for %v after the withdraw instead of %v", kept, bankLinger)
 	}
-	wrong = append(wrong, s.refusals(vip, o)...)
+	wrong = append(wrong, s.refusals(r, vip, o)...)
 	wrong = append(wrong, r.clients(vip, o)...)
 	s.t.Logf("run %d %s %s: %sFIB of branch %s, address gone %s", number, r.svc.name, vip, line.String(), since(o.fib["branch"]), since(o.gone))
 	for _, w := range wrong {
@@ -212,13 +212,19 @@ func (s *s1) judge(number int, r *s1Run, vip string, o s1Order) bool {
 func (s *s1) note(name string, d time.Duration) { s.figures[name] = append(s.figures[name], d) }
 
 // refusals are resets of connections to the VIP and ICMP unreachables on the
-// host's links to the routers, as long as the VIP was there.
-func (s *s1) refusals(vip string, o s1Order) []string {
+// host's links to the routers, as long as the VIP was there. A connection that
+// had its answer is over: when the client repeats its last ACK, TCP answers
+// that with a reset, which nobody notices.
+func (s *s1) refusals(r *s1Run, vip string, o s1Order) []string {
 	s.t.Helper()
-	addr := netip.MustParsePrefix(vip).Addr()
+	over := map[netip.AddrPort]bool{}
+	for _, a := range r.probers[vip].Attempts() {
+		over[a.Local] = a.Error == ""
+	}
 	var out []string
 	for _, e := range s.wire.Events(func(e lab.Event) bool { return e.Iface != "eth5" && e.Iface != "lo" && e.At.Before(o.gone) }) {
-		reset := e.Kind == lab.TCPReset && (e.Src.Addr() == addr || e.Dst.Addr() == addr)
+		to := netip.MustParseAddrPort(bankAddr(vip))
+		reset := e.Kind == lab.TCPReset && (e.Src == to && !over[e.Dst] || e.Dst == to && !over[e.Src])
 		if reset || e.Kind == lab.Unreachable {
 			out = append(out, fmt.Sprintf("%s %v before the address went, at %s (sent %v, %v to %v)", e.Kind, o.gone.Sub(e.At), e.Iface, e.Sent, e.Src, e.Dst))
 		}
@@ -242,7 +248,7 @@ func (r *s1Run) clients(vip string, o s1Order) []string {
 		case a.Error == "" && end.Before(o.change):
 			ok++
 		case a.Error == "":
-		case end.Before(o.change), end.Before(o.gone) && (a.Error == lab.ConnReset || a.Error == lab.ConnRefused):
+		case end.Before(o.change.Add(-s1Jitter)), end.Before(o.gone) && (a.Error == lab.ConnReset || a.Error == lab.ConnRefused):
 			out = append(out, fmt.Sprintf("a new connection failed (%s) %v before the first change at a router", a.Error, o.change.Sub(end)))
 		}
 	}
