@@ -424,3 +424,45 @@ func TestPublishTellsOnce(t *testing.T) {
 		}
 	})
 }
+
+// The times that DESIGN.md gives for the three detections.
+func TestDetection(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		low, high time.Duration
+	}{
+		{"fast", 350 * time.Millisecond, 800 * time.Millisecond},
+		{"lan", 1300 * time.Millisecond, 3 * time.Second},
+		{"wan", 5500 * time.Millisecond, 15 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, 5, func(w *world) {
+				w.net.latency = 2 * time.Millisecond
+				list := w.startAll(func(s *Settings) { s.Detection, s.SettleTimeout = tt.name, 3*time.Second })
+				w.ready(list)
+				silent := w.nodes[4].Address
+				for range 3 {
+					w.pass(37 * time.Millisecond)
+					w.net.block(func(from, to netip.Addr, _ bool) bool { return from == silent || to == silent })
+					took := w.within(20*time.Second, "n4 is dead", all(list[:4], func(m *member) bool { return m.see("n4").Liveness == Dead }))
+					t.Log("dead after", took)
+					if took < tt.low || took > tt.high {
+						t.Errorf("dead after %s, want %s to %s", took, tt.low, tt.high)
+					}
+					if s := list[0].see("n4").Silent; s < took-tt.low {
+						t.Errorf("silent for %s only", s)
+					}
+					w.net.block(nil)
+					w.within(20*time.Second, "all are back", all(list, func(m *member) bool {
+						for _, o := range list {
+							if m.see(o.name).Liveness != Alive {
+								return false
+							}
+						}
+						return settled(m)
+					}))
+				}
+			})
+		})
+	}
+}

@@ -154,7 +154,7 @@ func (h *hooks) here(n *memberlist.Node) {
 		c.problem(ProblemProtocol, n.Name, n.Address(), fmt.Sprintf(
 			"it speaks protocol versions %d to %d, this node %d to %d", m.low, m.high, c.s.protocolMin, c.s.protocolMax))
 	}
-	for _, r := range c.store.stamps() {
+	for _, r := range c.store.entries {
 		if r.ver.origin == c.s.Self {
 			p.give(r.key)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -343,4 +344,40 @@ func TestStateDirectoryUnusable(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node is settled only when it has every state and intent that was listed to
+// it, and intents are listed.
+func TestNotSettledWithoutIntents(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		list := w.startAll()
+		w.ready(list)
+		w.set(list[0], "drain", "node:n1", 0)
+		w.pass(time.Second)
+		c := list[0].Cluster
+		b := &intentBody{Kind: "freeze", Subject: "cluster"}
+		text := []byte("\x00" + `{"kind":"freeze","subject":"cluster"}`)
+		r := record{stamp: stamp{intentKey(b.Kind, b.Subject), version{9, 0, "n1"}}, body: text}
+		now := time.Now()
+		c.mu.Lock()
+		m := c.digest(0)
+		if !slices.ContainsFunc(m.stamps, func(s stamp) bool { return s.key == intentKey("drain", "node:n1") }) {
+			t.Error("the digest does not list the intent")
+		}
+		p := c.peers["n1"]
+		c.sync.begin(now)
+		p.outOfStep()
+		c.setCertainty(Settling)
+		m.nonce, m.from = c.sync.nonce, "n1"
+		c.mu.Unlock()
+		m.stamps = append(m.stamps, r.stamp)
+		c.takeDigest(p, m, now)
+		if p.synced || settled(list[0]) {
+			t.Error("settled although an intent is missing")
+		}
+		c.takeRecords(&message{from: "n1", records: []record{r}}, now)
+		if !p.synced || !settled(list[0]) {
+			t.Error("not settled although nothing is missing")
+		}
+	})
 }

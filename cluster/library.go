@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"log"
+	"log" //nolint:depguard // memberlist's logger is of that type
 	"log/slog"
 	"net"
 	"strings"
@@ -13,7 +13,7 @@ import (
 // libraryLog is the logger that memberlist gets. It has no other way to tell
 // of messages that it refused, so its lines are also looked at; tests with
 // real wrong keys and names hold the texts in place.
-func (c *Cluster) libraryLog() *log.Logger { //nolint:depguard // memberlist's logger is of that type
+func (c *Cluster) libraryLog() *log.Logger {
 	return log.New(&libraryLines{c: c, last: map[string]time.Time{}}, "", 0)
 }
 

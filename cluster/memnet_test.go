@@ -146,8 +146,8 @@ func (t *memTransport) DialAddressTimeout(a memberlist.Address, timeout time.Dur
 	select {
 	case <-to.closed:
 		return nil, fmt.Errorf("dial %s: %w", a.Addr, errRefused)
-	case to.streams <- &memConn{theirs, t, net.TCPAddrFromAddrPort(t.addr)}:
-		return &memConn{mine, t, net.TCPAddrFromAddrPort(to.addr)}, nil
+	case to.streams <- &memConn{theirs, t, net.TCPAddrFromAddrPort(t.addr), timeout}:
+		return &memConn{mine, t, net.TCPAddrFromAddrPort(to.addr), timeout}, nil
 	default:
 		return nil, fmt.Errorf("dial %s: backlog full", a.Addr)
 	}
@@ -172,14 +172,18 @@ func (t *memTransport) Shutdown() error {
 
 type memConn struct {
 	net.Conn
-	t      *memTransport
-	remote net.Addr
+	t       *memTransport
+	remote  net.Addr
+	timeout time.Duration
 }
 
 func (c *memConn) RemoteAddr() net.Addr { return c.remote }
 
 func (c *memConn) Write(b []byte) (int, error) {
 	c.t.net.bytes.Add(uint64(len(b) + 40))
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
 	return c.Conn.Write(b)
 }
 

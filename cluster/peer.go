@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -13,8 +14,15 @@ import (
 )
 
 const (
-	batchBytes = 512 << 10 // of bodies in one message
-	helloEvery = 300 * time.Millisecond
+	batchBytes    = 512 << 10 // of bodies in one message
+	helloEvery    = 300 * time.Millisecond
+	helloAnswered = time.Second
+	// startSpread for each configured node is the time over which a node that
+	// starts makes its first attempts to reach others.
+	startSpread = 2 * time.Millisecond
+	// rejoinNodes is from how many nodes on attempts become rarer, so that
+	// their sum does not grow with the square.
+	rejoinNodes = 16
 	// After so many hellos in vain the peer has what this node cannot take.
 	helloMany   = 10
 	helloRarely = 5 * time.Second
@@ -52,11 +60,14 @@ type peer struct {
 // that a slow peer is sent the latest and nothing piles up.
 type outbox struct {
 	hello bool
-	echo  []uint64
+	echo  []echo
 	want  map[recordKey]stamp
 	give  map[recordKey]bool
 	ops   []*message
 }
+
+// echo is a hello to be answered.
+type echo struct{ nonce, sum uint64 }
 
 func (o *outbox) empty() bool {
 	return !o.hello && len(o.echo)+len(o.want)+len(o.give)+len(o.ops) == 0
@@ -97,8 +108,7 @@ func (p *peer) want(list []stamp) {
 
 // outOfStep says that it is not known what the peer has.
 func (p *peer) outOfStep() {
-	p.synced, p.digest = false, nil
-	p.asked, p.hellos = time.Time{}, 0
+	p.synced, p.digest, p.hellos = false, nil, 0
 }
 
 // understands says whether there is a protocol version for both.
@@ -183,7 +193,8 @@ func (c *Cluster) startWorker(p *peer) {
 // the peer is not alive it tries to reach it, for ever. memberlist forgets the
 // dead and never calls again.
 func (c *Cluster) work(ctx context.Context, p *peer) {
-	again := time.NewTimer(0)
+	// The first that is reached tells of the others, so not all at once.
+	again := time.NewTimer(rand.N(time.Duration(c.size.Load()) * startSpread))
 	defer again.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -193,7 +204,7 @@ func (c *Cluster) work(ctx context.Context, p *peer) {
 			c.flush(p)
 		case <-again.C:
 			c.rejoin(p)
-			again.Reset(c.prof.rejoin)
+			again.Reset(c.prof.rejoin * max(1, time.Duration(c.size.Load())/rejoinNodes))
 		}
 	}
 }
@@ -233,7 +244,12 @@ func reasonOf(err error) string {
 // lost is found by comparing digests.
 func (c *Cluster) flush(p *peer) {
 	c.mu.Lock()
-	if !p.alive || c.ended {
+	if !p.alive {
+		// A hello is answered all the same: it may be here before the news
+		// that the peer is alive.
+		p.out = outbox{echo: p.out.echo}
+	}
+	if c.ended || p.out.empty() {
 		p.out.clear()
 		c.mu.Unlock()
 		c.signalFlushed()
@@ -323,14 +339,22 @@ func (c *Cluster) compose(p *peer) []outgoing {
 	for _, op := range p.out.ops {
 		add(op)
 	}
-	for _, nonce := range p.out.echo {
-		add(c.digest(nonce))
+	var sum uint64
+	if p.out.hello || len(p.out.echo) > 0 {
+		sum = c.store.sum()
+	}
+	for _, e := range p.out.echo {
+		if e.sum == sum {
+			add(&message{kind: messageSame, nonce: e.nonce, clock: c.s.Wall()})
+		} else {
+			add(c.digest(e.nonce))
+		}
 	}
 	if len(p.out.want) > 0 {
 		add(&message{kind: messageWant, stamps: slices.Collect(maps.Values(p.out.want))})
 	}
 	if p.out.hello {
-		add(&message{kind: messageHello, nonce: c.sync.nonce})
+		add(&message{kind: messageHello, nonce: c.sync.nonce, sum: sum})
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,7 @@ const (
 	refuteGap  = time.Second
 	refuteMany = 3 // in a minute: more than a restart explains
 	maxEchoes  = 8
+	sightEvery = 500 * time.Millisecond
 )
 
 // late is a record that is known to exist.
@@ -64,6 +66,8 @@ func (c *Cluster) handle(ctx context.Context, b []byte) {
 		c.takeDigest(p, m, now)
 	case messageHello:
 		c.takeHello(p, m)
+	case messageSame:
+		c.takeSame(p, m, now)
 	case messageWant:
 		c.takeWant(p, m)
 	case messageNotice:
@@ -90,6 +94,7 @@ func (c *Cluster) refuse(err error) {
 
 // takeRecords reads bodies without the lock, and only those that are news.
 func (c *Cluster) takeRecords(m *message, now time.Time) {
+	news := false
 	for i := range m.records {
 		r := &m.records[i]
 		c.mu.Lock()
@@ -106,12 +111,15 @@ func (c *Cluster) takeRecords(m *message, now time.Time) {
 		c.mu.Lock()
 		if r.key.kind != recordIntent || c.roomForIntent(r.key) {
 			c.accept(*r, value, now)
+			news = true
 		}
 		c.mu.Unlock()
 	}
-	c.mu.Lock()
-	c.checkSync(now)
-	c.mu.Unlock()
+	if news {
+		c.mu.Lock()
+		c.checkSync(now)
+		c.mu.Unlock()
+	}
 }
 
 // admitRecord says whether a record is to be looked at.
@@ -212,29 +220,17 @@ func (c *Cluster) takeDigest(p *peer, m *message, now time.Time) {
 		p.skew, p.hasSkew = m.clock.Sub(c.s.Wall()), true
 	}
 	has := make(map[recordKey]version, len(m.stamps))
-	list := make([]stamp, 0, len(m.stamps))
 	for _, s := range m.stamps {
 		has[s.key] = s.ver
-		if s.key.kind.ofNode() {
-			if s.key.name == c.s.Self {
-				c.refute(s, now)
-				continue
-			}
-			if c.peers[s.key.name] == nil {
-				continue
-			}
-		}
-		list = append(list, s)
 	}
-	miss := c.store.missing(list)
+	list := c.concerning(m.stamps, now)
 	if m.nonce == c.sync.nonce {
-		p.digest = list
+		p.digest = slices.DeleteFunc(slices.Clone(list), func(s stamp) bool { return !s.key.kind.vital() })
 		c.checkPeer(p, now)
 	}
-	if len(miss) > 0 {
-		p.want(miss)
-	}
-	for _, s := range c.store.stamps() {
+	c.await(list, m.from, now)
+	for _, e := range c.store.entries {
+		s := e.stamp
 		// What others made they can tell as well; with intents nothing is
 		// left to chance.
 		if s.ver.origin != c.s.Self && s.key.kind != recordIntent {
@@ -246,11 +242,22 @@ func (c *Cluster) takeDigest(p *peer, m *message, now time.Time) {
 	}
 }
 
+// takeSame: what the peer had when it answered, this node had when it asked.
+func (c *Cluster) takeSame(p *peer, m *message, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.skew, p.hasSkew = m.clock.Sub(c.s.Wall()), true
+	if m.nonce == c.sync.nonce {
+		p.digest = []stamp{}
+		c.checkPeer(p, now)
+	}
+}
+
 func (c *Cluster) takeHello(p *peer, m *message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(p.out.echo) < maxEchoes {
-		p.out.echo = append(p.out.echo, m.nonce)
+		p.out.echo = append(p.out.echo, echo{m.nonce, m.sum})
 	}
 	p.rouse()
 }
@@ -268,18 +275,34 @@ func (c *Cluster) takeWant(p *peer, m *message) {
 func (c *Cluster) takeNotice(m *message, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.store.missing(m.stamps) {
-		if s.key.kind.ofNode() {
-			if s.key.name == c.s.Self {
-				c.refute(s, now)
-				continue
-			}
-			if c.peers[s.key.name] == nil {
-				continue
-			}
+	c.await(c.concerning(m.stamps, now), m.from, now)
+}
+
+// concerning are those of the stamps that this node may be told of. What is
+// said of itself it answers.
+func (c *Cluster) concerning(list []stamp, now time.Time) []stamp {
+	keep := make([]stamp, 0, len(list))
+	for _, s := range list {
+		switch {
+		case !s.key.kind.known():
+		case !s.key.kind.ofNode():
+			keep = append(keep, s)
+		case s.key.name == c.s.Self:
+			c.refute(s, now)
+		case c.peers[s.key.name] != nil:
+			keep = append(keep, s)
 		}
+	}
+	return keep
+}
+
+// await remembers what is missing. Most of it comes by itself, from those who
+// made it; if it were asked for at once, a node that starts among many would
+// be sent everything by each of them.
+func (c *Cluster) await(list []stamp, from string, now time.Time) {
+	for _, s := range c.store.missing(list) {
 		if d, ok := c.due[s.key]; (!ok || s.ver.compare(d.stamp.ver) > 0) && len(c.due) < maxStamps {
-			c.due[s.key] = late{s, m.from, now}
+			c.due[s.key] = late{s, from, now}
 		}
 	}
 }
@@ -299,9 +322,10 @@ func (c *Cluster) askForLate(now time.Time) {
 	}
 }
 
-// publishSight tells the others whom this node sees, when that has changed.
+// publishSight tells the others whom this node sees, when that has changed, but
+// not too often: when nodes come and go, the sights of all change.
 func (c *Cluster) publishSight(now time.Time) {
-	if now.Sub(c.sightAt) < tickEvery || c.left {
+	if now.Sub(c.sightAt) < sightEvery*max(1, time.Duration(len(c.nodes))/rejoinNodes) || c.left {
 		return
 	}
 	s := &sight{Certainty: c.sync.certainty, Keys: c.keyIDs()}

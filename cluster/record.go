@@ -3,7 +3,7 @@ package cluster
 import (
 	"bytes"
 	"cmp"
-	"slices"
+	"hash/fnv"
 	"strings"
 	"time"
 )
@@ -19,6 +19,10 @@ const (
 )
 
 func (k recordKind) known() bool { return k >= recordState && k <= recordIntent }
+
+// vital says whether such records must be known before a node is settled.
+// Whom others see changes all the time while nodes come and go.
+func (k recordKind) vital() bool { return k == recordState || k == recordIntent }
 
 // ofNode says whether only the node of that name makes such records.
 func (k recordKind) ofNode() bool { return k == recordState || k == recordSight }
@@ -132,14 +136,39 @@ func (s *store) get(k recordKey, now time.Time) (record, bool) {
 	return r, true
 }
 
-// stamps returns all keys and versions in a fixed order.
+// stamps returns all keys and versions.
 func (s *store) stamps() []stamp {
 	list := make([]stamp, 0, len(s.entries))
 	for _, e := range s.entries {
 		list = append(list, e.stamp)
 	}
-	slices.SortFunc(list, func(a, b stamp) int { return a.key.compare(b.key) })
 	return list
+}
+
+// sum is a number for all vital keys and versions: two stores with the same sum
+// have the same vital records. It saves the list of them where nothing has changed, which
+// is nearly always; should two sums once be the same by chance, the next
+// change or the next list ends that.
+func (s *store) sum() uint64 {
+	var sum uint64
+	var b [2*maxName + 32]byte
+	for _, e := range s.entries {
+		if !e.key.kind.vital() {
+			continue
+		}
+		h := fnv.New64a()
+		h.Write(e.stamp.encode(b[:0]))
+		sum += mix(h.Sum64())
+	}
+	return sum
+}
+
+// mix spreads a hash over all bits, so that sums of hashes do not collide
+// where the hashes are close (the finaliser of SplitMix64).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // missing returns those of the list that the store does not have, or has only

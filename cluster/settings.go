@@ -94,7 +94,7 @@ func profileOf(detection string) (profile, bool) {
 	case "wan":
 		return profile{
 			probe: time.Second, timeout: 500 * time.Millisecond, gossip: 100 * time.Millisecond,
-			suspicion: 5, suspicionMax: 3, awareness: 8, pushPull: 10 * time.Second,
+			suspicion: 5, suspicionMax: 3, awareness: 4, pushPull: 10 * time.Second,
 			tcp: 5 * time.Second, rejoin: 5 * time.Second, settle: 20 * time.Second, stall: 5 * time.Second,
 		}, true
 	default:

@@ -1,7 +1,11 @@
 package cluster
 
 import (
+	"bytes"
+	"compress/flate"
+	"errors"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -316,4 +320,36 @@ func TestHostileMessages(t *testing.T) {
 			return m.see("n1").State.Load == 2 && m.see("n0").State.Load == 3 && settled(m)
 		}))
 	})
+}
+
+// A body that unfolds to gigabytes costs no more than the limit.
+func TestBomb(t *testing.T) {
+	c := &codec{}
+	var buf bytes.Buffer
+	buf.WriteByte(bodyDeflate)
+	z, err := flate.NewWriter(&buf, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 400 {
+		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if buf.Len() > maxPacked {
+		t.Fatalf("%d bytes: not even taken", buf.Len())
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = c.unpack(buf.Bytes(), &stateBody{})
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, errBody) {
+		t.Errorf("error %v", err)
+	}
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 64 {
+		t.Errorf("%d MiB were allocated", mb)
+	}
 }

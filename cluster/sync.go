@@ -70,8 +70,12 @@ func (c *Cluster) stalled(now time.Time) {
 func (c *Cluster) greet(now time.Time) {
 	for _, p := range c.peers {
 		wait := helloEvery
-		if p.hellos >= helloMany {
+		switch {
+		case p.hellos >= helloMany:
 			wait = helloRarely
+		case p.digest != nil:
+			// It has answered, and what it has is on its way.
+			wait = helloAnswered
 		}
 		if !p.alive || p.synced || !c.understands(p) || now.Sub(p.asked) < wait {
 			continue
@@ -108,22 +112,7 @@ func (c *Cluster) judge(now time.Time) {
 		c.setCertainty(Single)
 		return
 	}
-	alive, waiting, gone := 0, 0, 0
-	for _, p := range c.peers {
-		switch {
-		case p.alive && !c.understands(p):
-			// It is there, but nothing can be learned from it.
-			alive++
-		case p.alive:
-			alive++
-			if !p.synced {
-				waiting++
-			}
-		case c.liveness(p) == Left:
-			gone++
-		}
-	}
-	over := now.Sub(c.sync.since) >= c.prof.settle
+	alive, waiting, gone := c.count()
 	switch c.sync.certainty {
 	case Settled:
 		if alive == 0 && gone < len(c.peers) {
@@ -136,15 +125,32 @@ func (c *Cluster) judge(now time.Time) {
 	case Single:
 		c.resync(now)
 	default:
+		over := now.Sub(c.sync.since) >= c.prof.settle
 		switch {
-		case alive > 0 && waiting == 0 && (over || c.accounted()):
+		case alive > 0 && (over || waiting == 0 && c.accounted()):
 			c.setCertainty(Settled)
-		case alive > 0 && over:
-			c.setCertainty(Settled)
-		case alive == 0 && over:
+		case over:
 			c.setCertainty(Isolated)
 		}
 	}
+}
+
+// count counts the others: those that are alive, those of them that have not
+// told all yet, and those that said farewell.
+func (c *Cluster) count() (alive, waiting, gone int) {
+	for _, p := range c.peers {
+		switch {
+		case p.alive:
+			alive++
+			// From a node without a common protocol nothing can be learned.
+			if !p.synced && c.understands(p) {
+				waiting++
+			}
+		case c.liveness(p) == Left:
+			gone++
+		}
+	}
+	return alive, waiting, gone
 }
 
 // accounted says whether it is known of every node whether it is there: seen

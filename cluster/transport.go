@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"log"
+	"log" //nolint:depguard // memberlist's logger is of that type
 	"net"
 	"net/netip"
 	"sync"
@@ -26,7 +26,7 @@ type netTransport struct {
 	conns map[*stream]bool
 }
 
-func listen(bind netip.Addr, port int, log *log.Logger) (*netTransport, error) { //nolint:depguard // memberlist's logger is of that type
+func listen(bind netip.Addr, port int, log *log.Logger) (*netTransport, error) {
 	t, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
 		BindAddrs: []string{bind.String()}, BindPort: port, Logger: log,
 	})

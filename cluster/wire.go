@@ -36,11 +36,12 @@ type messageKind uint8
 const (
 	messageRecords   messageKind = 1 // records
 	messageDigest    messageKind = 2 // all stamps of the sender, its clock, and the nonce of the hello it answers
-	messageHello     messageKind = 3 // asks for a digest that carries the nonce
+	messageHello     messageKind = 3 // nonce and the sum of all stamps; asks for a digest
 	messageWant      messageKind = 4 // asks for the records of the stamps
 	messageNotice    messageKind = 5 // some stamps, instead of records that do not fit a packet
 	messageKeyChange messageKind = 6 // nonce, op, key
 	messageKeyAnswer messageKind = 7 // nonce, text of the error, if any
+	messageSame      messageKind = 8 // nonce, clock: the digest would list what the hello summed up
 )
 
 // message is one message between two nodes.
@@ -48,6 +49,7 @@ type message struct {
 	kind    messageKind
 	from    string
 	nonce   uint64
+	sum     uint64
 	clock   time.Time
 	stamps  []stamp
 	records []record
@@ -84,6 +86,10 @@ func (m *message) encode(version uint8) []byte {
 		b = appendStamps(b, m.stamps)
 	case messageHello:
 		b = binary.AppendUvarint(b, m.nonce)
+		b = binary.AppendUvarint(b, m.sum)
+	case messageSame:
+		b = binary.AppendUvarint(b, m.nonce)
+		b = binary.AppendVarint(b, m.clock.UnixMilli())
 	case messageWant, messageNotice:
 		b = appendStamps(b, m.stamps)
 	case messageKeyChange:
@@ -158,7 +164,10 @@ func decode(b []byte, low, high uint8) (*message, error) {
 		m.clock = time.UnixMilli(r.int())
 		m.stamps = r.stamps()
 	case messageHello:
+		m.nonce, m.sum = r.uint(), r.uint()
+	case messageSame:
 		m.nonce = r.uint()
+		m.clock = time.UnixMilli(r.int())
 	case messageWant, messageNotice:
 		m.stamps = r.stamps()
 	case messageKeyChange:
