@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -144,10 +145,15 @@ func (s *Speaker) sortLocked() {
 }
 
 // peer is n in GoBGP's terms. Graceful restart stays off: a crash must not
-// leave a stale VIP in the network.
+// leave a stale VIP in the network. Paths with the own ASN in them, which is that
+// of the other hosts too, are let in: GoBGP would not tell of them, and they are
+// what Sightings are made of. The import policy refuses them like all others.
 func (n Neighbour) peer() *api.Peer {
 	p := &api.Peer{
-		Conf:      &api.PeerConf{NeighborAddress: n.Address.String(), PeerAsn: n.ASN, AuthPassword: n.Password, Description: n.Name},
+		Conf: &api.PeerConf{
+			NeighborAddress: n.Address.String(), PeerAsn: n.ASN, AuthPassword: n.Password, Description: n.Name,
+			AllowOwnAsn: math.MaxUint8,
+		},
 		Transport: &api.Transport{RemotePort: uint32(n.Port), PassiveMode: n.Passive},
 		Timers: &api.Timers{Config: &api.TimersConfig{
 			HoldTime:          uint64(n.Hold / time.Second),

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -198,6 +199,59 @@ func (f *fleet) has(node string) bool {
 	}
 	for _, p := range paths {
 		if p.From == node {
+			return true
+		}
+	}
+	return false
+}
+
+// TestClockSteps: the holder's wall clock is an hour off, which the others say,
+// and is then stepped back and to 1970. Nothing else happens.
+func TestClockSteps(t *testing.T) {
+	srv := listen(t, "")
+	f := newFleet(t, sharing("", srv.Addr().String()), "a1", "a2", "b1")
+	step := func(off time.Duration) {
+		if err := os.WriteFile(f.config("a1")+".clock", []byte(off.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(time.Hour)
+	f.start("a1", "a2", "b1")
+	f.holders("a1")
+	for end := time.Now().Add(limit); !f.alarmed("a2", "clock-off"); f.stays(100*time.Millisecond, "a1") {
+		if time.Now().After(end) {
+			t.Fatal("a2 does not say that a1's clock is an hour off")
+		}
+	}
+	step(-time.Hour)
+	f.stays(2*time.Second, "a1")
+	step(time.Until(time.Unix(0, 0)).Round(time.Second))
+	f.stays(2*time.Second, "a1")
+	for _, n := range f.names {
+		evs, err := f.nodes[n].client.Events(t.Context(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts := 0
+		for _, e := range evs {
+			if e.Kind == "service" {
+				verdicts++
+			}
+		}
+		if verdicts > 2 { // at most one from the start, and one when the node became ready
+			t.Errorf("%s changed its mind %d times: %+v", n, verdicts, evs)
+		}
+	}
+}
+
+func (f *fleet) alarmed(node, code string) bool {
+	f.t.Helper()
+	s, err := f.nodes[node].client.Status(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, a := range s.Alarms {
+		if a.Code == code {
 			return true
 		}
 	}

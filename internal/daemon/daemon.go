@@ -28,6 +28,9 @@ type Options struct {
 	Log     *slog.Logger
 	Stop    <-chan struct{} // each value asks to stop; the second skips the drain
 	Reload  <-chan struct{} // each value asks to read the configuration again
+	// Wall is the wall clock that other nodes compare with theirs; nil is
+	// time.Now. Nothing is decided by it.
+	Wall func() time.Time
 }
 
 // Daemon is one running daemon.
@@ -104,6 +107,7 @@ func (d *Daemon) join(m *model) error {
 	if err != nil {
 		return err
 	}
+	set.Wall = d.opts.Wall
 	c, err := cluster.Start(set, d.log)
 	if err != nil {
 		return fmt.Errorf("joining the cluster: %w", err)

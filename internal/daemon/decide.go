@@ -88,6 +88,7 @@ func memberName(id string) string {
 // decide makes the decision for all services.
 func (l *loop) decide(now time.Time) {
 	l.trustAgain()
+	l.hearExports(now)
 	l.decideOf(nil, now)
 	l.tell()
 }

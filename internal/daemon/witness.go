@@ -29,7 +29,8 @@ func newWitness() *witness {
 // hear asks the routers which nodes' routes they have: by node and service. A
 // route that a router sends back carries the large community
 // <asn>:<node id>:<rank> of the node that announces it.
-func (w *witness) hear(m *model, nodes []cluster.NodeView, sightings map[netip.Prefix][]bgp.Sighting) map[string]map[string]services.Witness {
+// own is what this node does for each service.
+func (w *witness) hear(m *model, own map[string]acting, nodes []cluster.NodeView, sightings map[netip.Prefix][]bgp.Sighting) map[string]map[string]services.Witness {
 	out := map[string]map[string]services.Witness{}
 	for _, n := range nodes {
 		conf, ok := m.cfg.Node(n.Name)
@@ -38,26 +39,39 @@ func (w *witness) hear(m *model, nodes []cluster.NodeView, sightings map[netip.P
 		}
 		of := map[string]services.Witness{}
 		for _, s := range m.services {
-			should := n.State != nil && n.State.Services[s.name].Announcing
-			of[s.name] = w.hearOf(*conf, s, should, sightings)
+			of[s.name] = w.hearOf(*conf, s, claimOf(n, s.name, own[s.name]), sightings)
 		}
 		out[n.Name] = of
 	}
 	return out
 }
 
+// claim is what a node says of its route, and how this node's own compares.
+type claim struct {
+	exported bool // it announces, and its routers have the route
+	hidden   bool // this node's own route is as good or better: a router that uses it may not send the other's
+}
+
+func claimOf(n cluster.NodeView, service string, own acting) claim {
+	if n.State == nil {
+		return claim{}
+	}
+	s := n.State.Services[service]
+	return claim{exported: s.Announcing && s.Exported > 0, hidden: own.announcing() && own.rank <= s.Rank}
+}
+
 // hearOf is what the routers say of one node and service: it has a route if
 // any VIP of it has one, and has lost it if one was had and none is left.
-func (w *witness) hearOf(node config.Node, s *service, should bool, sightings map[netip.Prefix][]bgp.Sighting) services.Witness {
+func (w *witness) hearOf(node config.Node, s *service, c claim, sightings map[netip.Prefix][]bgp.Sighting) services.Witness {
 	had, gone := false, false
 	for _, p := range s.conf.VIPs {
 		key := sightKey{node.Name, p}
-		if !should { // what it had in an earlier announcement says nothing of the next
+		if !c.exported { // what it had in an earlier announcement or session says nothing of the next
 			delete(w.had, key)
 			delete(w.lost, key)
 			continue
 		}
-		switch w.look(key, node, sightings[p]) {
+		switch w.look(key, node, c.hidden, sightings[p]) {
 		case services.SeesRoute:
 			had = true
 		case services.RouteGone:
@@ -75,10 +89,12 @@ func (w *witness) hearOf(node config.Node, s *service, should bool, sightings ma
 }
 
 // look compares what the routers send now for one VIP with what they had. A
-// router whose session is down, and one that has a better path now, abstain. A
+// router whose session is down, and one that has a better path now, abstain; so
+// does one that may use this node's own path: many routers withdraw what they had
+// sent to a neighbour when the neighbour's own path is the one they use. A
 // route that is gone stays so until it is seen again: this node's own, once it
 // has taken over, must not hide that.
-func (w *witness) look(key sightKey, node config.Node, now []bgp.Sighting) services.Witness {
+func (w *witness) look(key sightKey, node config.Node, hidden bool, now []bgp.Sighting) services.Witness {
 	result := services.Abstains
 	for _, st := range now {
 		rank, mine := rankOf(st, node)
@@ -92,6 +108,8 @@ func (w *witness) look(key sightKey, node config.Node, now []bgp.Sighting) servi
 			return services.SeesRoute
 		case !w.had[key][st.Neighbour], st.Here && rank == 0:
 			// It never had the node's route, or another's best one hides it.
+		case hidden && !w.lost[key]:
+			delete(w.had[key], st.Neighbour)
 		default:
 			result = services.RouteGone
 		}
@@ -121,5 +139,5 @@ func (l *loop) witnessed(nodes []cluster.NodeView, _ time.Time) map[string]map[s
 	if l.d.speaker == nil {
 		return nil
 	}
-	return l.witness.hear(l.m, nodes, l.d.speaker.Sightings())
+	return l.witness.hear(l.m, l.acts, nodes, l.d.speaker.Sightings())
 }
