@@ -79,6 +79,7 @@ func TestRules(t *testing.T) {
 		{"keep: the holder whose route is in the routers goes on", "a1=d~ a2=d+", "a2", keep, "[] announce kept-down"},
 		{"all down from the start: nobody to keep it", "a1=d a2=d", "a1", keep, "[] withdraw pool-down"},
 		{"the brake holds what fails everywhere", "a1=d+ a2=d", "a1", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[] announce brake"},
+		{"the brake holds the last holder only", "a1=d+ a2=d~", "a2", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[] withdraw better-node"},
 		{"with a brake: what fails here only waits for the next", "a1=d+ a2=r", "a1", func(in *Inputs, _ *Service) { in.Budget = 1 }, "[a2:0] hold handover"},
 		{"the brake never holds what fails here only", "a1=d+ a2=r+", "a1", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[a2:0] withdraw pool-down"},
 		{"settling: nothing new is announced", "a1=r a2=r", "a1", certainty(Settling), "[a1:0] undecided settling"},

@@ -128,7 +128,7 @@ func (d *decider) nobody(s Service, group []Candidate, self Candidate, out *Deci
 	case s.KeepDown && last == self.Node:
 		out.Verdict, out.Rank, out.Degraded = Announce, 0, true
 		out.Reason = Reason{CodeKeptDown, "no node can serve, the last holder goes on; " + self.Reason.Evidence}
-	case s.KeepDown && last != "":
+	case last != "" && last != self.Node && (s.KeepDown || d.in.Budget >= 0):
 		out.Verdict = Withdraw
 		out.Reason = Reason{CodeBetterNode, "no node can serve, and " + last + " goes on as the last holder"}
 	case d.in.Budget == 0:
