@@ -179,8 +179,8 @@ func TestNewAddress(t *testing.T) {
 		list[2] = w.start("n2")
 		w.pass(300 * time.Millisecond)
 		for _, m := range list[:2] {
-			if !strings.Contains(m.problems(), "name-conflict n2 10.0.9.9:7946") {
-				t.Errorf("%s: problems:\n%s", m.name, m.problems())
+			if !strings.Contains(m.told(), "name-conflict n2 10.0.9.9:7946") {
+				t.Errorf("%s: problems:\n%s", m.name, m.told())
 			}
 			if err := m.SetNodes(w.nodes); err != nil {
 				t.Fatal(err)
@@ -200,7 +200,7 @@ func TestNodeAddedAndRemoved(t *testing.T) {
 		w.nodes = four
 		list = append(list, w.start("n3"))
 		w.pass(time.Second)
-		if p := list[0].problems(); !strings.Contains(p, "unknown-node n3") {
+		if p := list[0].told(); !strings.Contains(p, "unknown-node n3") {
 			t.Errorf("problems:\n%s", p)
 		}
 		for _, m := range list[:3] {
@@ -304,7 +304,7 @@ func TestUDPLost(t *testing.T) {
 				}
 			}
 		}
-		if p := list[0].problems(); !strings.Contains(p, "udp-lost n2") || strings.Contains(p, "udp-lost n1") {
+		if p := list[0].told(); !strings.Contains(p, "udp-lost n2") || strings.Contains(p, "udp-lost n1") {
 			t.Errorf("problems:\n%s", p)
 		}
 		w.publish(list[0], 10)

@@ -176,7 +176,7 @@ func TestIntentsSurviveTheRestartOfAll(t *testing.T) {
 			if d := left - 40*time.Minute; d.Abs() > 10*time.Second {
 				t.Errorf("%s: %s left", m.name, left)
 			}
-			if p := m.problems(); p != "" {
+			if p := m.told(); p != "" {
 				t.Errorf("%s: %s", m.name, p)
 			}
 		}
@@ -324,7 +324,7 @@ func TestStateDirectoryUnusable(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
 				m, o := w.start("n0", func(s *Settings) { s.Dir = dir }), w.start("n1")
 				w.ready([]*member{m, o})
-				if got := m.problems(); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+				if got := m.told(); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 					t.Errorf("problems: %s, want %q", got, tt.want)
 				}
 				err := m.SetIntent(Intent{Kind: "drain", Subject: "node:n1"})

@@ -87,7 +87,7 @@ func checkMerge(t *testing.T, a, b, c []record, shuffle func(n int, swap func(i,
 
 func TestMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for range 3000 {
+	for range 1000 {
 		n := rng.IntN(6)
 		checkMerge(t, drawn(rng.IntN, n), drawn(rng.IntN, n), drawn(rng.IntN, n), rng.Shuffle)
 		if t.Failed() {

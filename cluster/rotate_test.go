@@ -58,7 +58,7 @@ func TestRotateKey(t *testing.T) {
 					t.Errorf("%s: %s is %s with keys %v", m.name, n.Name, n.Liveness, n.Keys)
 				}
 			}
-			if p := m.problems(); p != "" {
+			if p := m.told(); p != "" {
 				t.Errorf("%s:\n%s", m.name, p)
 			}
 		}

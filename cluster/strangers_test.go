@@ -97,11 +97,11 @@ func TestStrangers(t *testing.T) {
 				w.publish(odd, 666)
 				w.pass(5 * time.Second)
 				for _, want := range tt.want {
-					if got := list[0].problems(); !strings.Contains(got, want) {
+					if got := list[0].told(); !strings.Contains(got, want) {
 						t.Errorf("problems of n0:\n%swant %s", got, want)
 					}
 				}
-				if got := odd.problems(); tt.own != "" && !strings.Contains(got, tt.own) {
+				if got := odd.told(); tt.own != "" && !strings.Contains(got, tt.own) {
 					t.Errorf("problems of the odd one:\n%swant %s", got, tt.own)
 				}
 				if got := list[0].see("n3").Liveness; got != tt.n3 {
@@ -122,8 +122,13 @@ func TestStrangers(t *testing.T) {
 				w.publish(list[0], 1)
 				odd.kill()
 				delete(w.live, "odd")
-				w.pass(70 * time.Second)
-				if got := list[0].problems(); got != "" {
+				list[0].mu.Lock()
+				for _, q := range list[0].problems.list {
+					q.at = q.at.Add(-problemFor)
+				}
+				list[0].mu.Unlock()
+				w.pass(2 * time.Second)
+				if got := list[0].told(); got != "" {
 					t.Errorf("problems that nobody makes any more:\n%s", got)
 				}
 			})
@@ -147,7 +152,7 @@ func TestTwoOfOneName(t *testing.T) {
 			w.publish(clone, 200+i)
 			w.pass(2 * time.Second)
 		}
-		if got := list[2].problems() + clone.problems(); !strings.Contains(got, "name-conflict n2") {
+		if got := list[2].told() + clone.told(); !strings.Contains(got, "name-conflict n2") {
 			t.Errorf("problems:\n%s", got)
 		}
 		if !settled(list[0]) || list[0].see("n1").Liveness != Alive {
@@ -164,10 +169,10 @@ func TestDigestDiffers(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.within(time.Second, "n0 says so", func() bool {
-			return strings.Contains(list[0].problems(), `digest-differs n1 10.0.0.2: its configuration has digest "e", this node's "d"`)
+			return strings.Contains(list[0].told(), `digest-differs n1 10.0.0.2: its configuration has digest "e", this node's "d"`)
 		})
 		w.publish(list[1], 1)
-		w.within(time.Second, "it is over", func() bool { return list[0].problems() == "" })
+		w.within(time.Second, "it is over", func() bool { return list[0].told() == "" })
 	})
 }
 
@@ -195,7 +200,7 @@ func TestUpgrade(t *testing.T) {
 			w.within(time.Second, "back", all(list, func(m *member) bool { return m.see(w.nodes[i].Name).State.Load == 1 }))
 		}
 		for _, m := range list {
-			if p := m.problems(); p != "" {
+			if p := m.told(); p != "" {
 				t.Errorf("%s:\n%s", m.name, p)
 			}
 		}
@@ -257,7 +262,7 @@ func TestStateDirectoryLost(t *testing.T) {
 		if got := list[2].incarnation >> lifeBits; got != 8 {
 			t.Errorf("life %d, want 8: what was learned is kept", got)
 		}
-		if p := list[2].problems(); p != "" {
+		if p := list[2].told(); p != "" {
 			t.Error(p)
 		}
 	})
@@ -302,7 +307,7 @@ func TestHostileMessages(t *testing.T) {
 		(&message{kind: messageHello, from: "mallory"}).encode(1)
 		list[0].hooks.NotifyMsg((&message{kind: messageHello, from: "mallory"}).encode(1))
 		w.pass(time.Second)
-		got := list[0].problems()
+		got := list[0].told()
 		for _, want := range []string{"bad-message", `unknown-node mallory : a message from "mallory"`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("problems:\n%swant %s", got, want)
@@ -327,11 +332,11 @@ func TestBomb(t *testing.T) {
 	c := &codec{}
 	var buf bytes.Buffer
 	buf.WriteByte(bodyDeflate)
-	z, err := flate.NewWriter(&buf, flate.BestCompression)
+	z, err := flate.NewWriter(&buf, flate.BestSpeed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 400 {
+	for range 64 {
 		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +354,7 @@ func TestBomb(t *testing.T) {
 	if !errors.Is(err, errBody) {
 		t.Errorf("error %v", err)
 	}
-	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 64 {
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 40 {
 		t.Errorf("%d MiB were allocated", mb)
 	}
 }

@@ -112,7 +112,7 @@ func (m *member) see(name string) NodeView {
 	return v.Nodes[i]
 }
 
-func (m *member) problems() string {
+func (m *member) told() string {
 	var b strings.Builder
 	for _, p := range m.View().Problems {
 		b.WriteString(string(p.Code) + " " + p.Node + " " + p.Address + ": " + p.Evidence + "\n")
