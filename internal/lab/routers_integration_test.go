@@ -37,6 +37,7 @@ func TestBGPTables(t *testing.T) {
 	if best := a.BGP("10.255.0.10/32"); best.From.String() != "10.0.1.2" || !best.Best {
 		t.Errorf("best path at a, which GRACEFUL_SHUTDOWN of b's decides: %+v", best)
 	}
+	l.WaitFor("the IPv6 path at a", 5*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
 	if v6 := a.BGP("fd00:255::10/128"); v6.NextHop.String() != "fd00::2" || len(v6.ASPath) != 1 {
 		t.Errorf("IPv6 path at a: %+v", v6)
 	}
