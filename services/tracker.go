@@ -77,8 +77,11 @@ func (t *Tracker) Observe(h Health, r Reason, now time.Time) {
 }
 
 // Trust makes a healthy node Ready without waiting: it serves already, or an
-// operator said so.
-func (t *Tracker) Trust() { t.trusted = t.health == HealthUp }
+// operator said so. It says whether the node is healthy; else nothing changes.
+func (t *Tracker) Trust() bool {
+	t.trusted = t.health == HealthUp
+	return t.trusted
+}
 
 // Distrust puts a healthy node on trial as if it had just come up: it stood
 // still, and others may have taken over meanwhile.

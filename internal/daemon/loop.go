@@ -39,38 +39,38 @@ type loop struct {
 	ask     chan func()
 	stopped chan struct{} // closed when run returned, so that nobody asks in vain
 
-	phase      phase
-	since      time.Time // of the phase
-	turned     time.Time // when the loop last turned
-	started    time.Time
-	loaded     time.Time
-	lastErr    string // of a refused reload
-	checks     map[string]known
-	byName     map[string]*service
-	byCheck    map[string][]*service
-	trackers   map[string]*services.Tracker
-	pools      map[string]checks.PoolState
-	states     map[string]services.State
-	dues       map[string]time.Time // when a service's readiness changes by time alone
-	undecided  map[string]bool
-	wanted     []announce.VIP // as the announcer was told last
-	news       []change       // not told to people yet
-	plan       map[string]services.Decision
-	changed    map[string]time.Time                           // when a service's verdict last changed
-	announced  map[string]bool                                // routes last reported as announced, by prefix and target
-	sessions   map[string]bool                                // last reported state of each neighbour
-	acts       map[string]acting                              // what this node does for each service now
-	leaving    map[string]time.Time                           // since when a service is held until others have it
-	left       []time.Time                                    // when services left because of what fails everywhere, within brakeWindow
-	vips       map[string]map[netip.Prefix]announce.VIPStatus // by service
-	exported   map[string]export                              // how far each service's routes have come
-	exports    map[exportKey]time.Time                        // since when other nodes' routes have been in the routers
-	routed     bool                                           // a BGP session is established
-	hadRouter  bool                                           // one was, or should have been by now
-	witness    *witness
-	failbackAt uint64      // newest failback intent that was followed
-	decided    bool        // no service is undecided, or was so once
-	timer      *time.Timer // next change by time alone
+	phase     phase
+	since     time.Time // of the phase
+	turned    time.Time // when the loop last turned
+	started   time.Time
+	loaded    time.Time
+	lastErr   string // of a refused reload
+	checks    map[string]known
+	byName    map[string]*service
+	byCheck   map[string][]*service
+	trackers  map[string]*services.Tracker
+	pools     map[string]checks.PoolState
+	states    map[string]services.State
+	dues      map[string]time.Time // when a service's readiness changes by time alone
+	undecided map[string]bool
+	wanted    []announce.VIP // as the announcer was told last
+	news      []change       // not told to people yet
+	plan      map[string]services.Decision
+	changed   map[string]time.Time                           // when a service's verdict last changed
+	announced map[string]bool                                // routes last reported as announced, by prefix and target
+	sessions  map[string]bool                                // last reported state of each neighbour
+	acts      map[string]acting                              // what this node does for each service now
+	leaving   map[string]time.Time                           // since when a service is held until others have it
+	left      []time.Time                                    // when services left because of what fails everywhere, within brakeWindow
+	vips      map[string]map[netip.Prefix]announce.VIPStatus // by service
+	exported  map[string]export                              // how far each service's routes have come
+	exports   map[exportKey]time.Time                        // since when other nodes' routes have been in the routers
+	routed    bool                                           // a BGP session is established
+	hadRouter bool                                           // one was, or should have been by now
+	witness   *witness
+	followed  map[string]uint64 // failback intent that each service followed last
+	decided   bool              // no service is undecided, or was so once
+	timer     *time.Timer       // next change by time alone
 }
 
 // known is what the loop knows of a check.
@@ -87,7 +87,7 @@ func newLoop(d *Daemon, m *model) *loop {
 		checks: map[string]known{}, trackers: map[string]*services.Tracker{},
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
 		acts: map[string]acting{}, leaving: map[string]time.Time{},
-		witness: newWitness(), exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
+		witness: newWitness(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
 		undecided: map[string]bool{}, plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
 	}
 	l.adopt(m, now)

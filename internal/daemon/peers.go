@@ -191,24 +191,24 @@ func intentsOf(all []cluster.Intent) services.Intents {
 	return out
 }
 
-// trustAgain lets services take back what an operator said they may.
+// trustAgain lets services take back what an operator said they may, each
+// once for each time he said so; one that is not healthy yet has as long as the
+// intent stays.
 func (l *loop) trustAgain() {
 	if l.d.cluster == nil {
 		return
 	}
-	newest := l.failbackAt
 	for _, i := range l.d.cluster.View().Intents {
-		if i.Kind != intentFailback || i.Clock <= l.failbackAt {
+		if i.Kind != intentFailback {
 			continue
 		}
-		newest = max(newest, i.Clock)
 		for name, t := range l.trackers {
-			if i.Subject == everything || i.Subject == "service:"+name {
-				t.Trust()
+			about := i.Subject == everything || i.Subject == "service:"+name
+			if about && i.Clock > l.followed[name] && t.Trust() {
+				l.followed[name] = i.Clock
 			}
 		}
 	}
-	l.failbackAt = newest
 }
 
 // brakeWindow is the time over which max_withdrawals counts.
