@@ -189,6 +189,20 @@ func (f *fleet) routes() int {
 	return len(paths)
 }
 
+// edit replaces a text in the configuration of every node.
+func (f *fleet) edit(old, now string) {
+	f.t.Helper()
+	for _, n := range f.names {
+		b, err := os.ReadFile(f.config(n))
+		if err == nil {
+			err = os.WriteFile(f.config(n), []byte(strings.Replace(string(b), old, now, 1)), 0o600)
+		}
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
 // has says whether a node announces, as the router sees it.
 func (f *fleet) has(node string) bool {
 	f.t.Helper()

@@ -75,20 +75,6 @@ services:
 	return f
 }
 
-// edit replaces a text in the configuration of every node.
-func (f *fleet) edit(old, now string) {
-	f.t.Helper()
-	for _, n := range f.names {
-		b, err := os.ReadFile(f.config(n))
-		if err == nil {
-			err = os.WriteFile(f.config(n), []byte(strings.Replace(string(b), old, now, 1)), 0o600)
-		}
-		if err != nil {
-			f.t.Fatal(err)
-		}
-	}
-}
-
 func (f *fleet) config(n string) string { return filepath.Join(f.dir, n+".yaml") }
 
 func freePort(t *testing.T, addr string) int {
