@@ -207,3 +207,21 @@ func BenchmarkDecide(b *testing.B) {
 		Decide(in)
 	}
 }
+
+// TestDecidePriority: where a node has room for one service more, the one with
+// the higher priority gets it, and the other goes on in its order.
+func TestDecidePriority(t *testing.T) {
+	all := map[string]State{"p": {Readiness: Ready}, "q": {Readiness: Ready}}
+	plan := Decide(Inputs{
+		Budget: -1, Self: "a", Nodes: []Node{{Name: "a", Capacity: 1}, {Name: "b"}},
+		Views: map[string]View{"a": {Alive: true, Services: all}, "b": {Alive: true, Services: all}},
+		Services: []Service{
+			{Name: "p", Order: []string{"gone", "a", "b"}, Announcers: 1, Priority: 1},
+			{Name: "q", Order: []string{"gone", "a", "b"}, Announcers: 1, Priority: 5},
+		},
+	})
+	got := []string{brief(plan.Decisions[0]), brief(plan.Decisions[1])}
+	if d := cmp.Diff([]string{"[b:0] withdraw better-node", "[a:0] announce chosen"}, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
