@@ -39,7 +39,7 @@ func deaths() []death {
 			name: "witness", set: settings{drain: drain, failback: quick, detection: "detection: lan"}, witness: true, before: "1", after: "2",
 			goal: 300 * time.Millisecond, ownGoal: 300 * time.Millisecond, gossipMin: 1200 * time.Millisecond,
 		},
-		{name: "warm standby", set: settings{drain: drain, failback: quick, announcers: "announcers: 2"}, witness: true, before: "1+2", after: "2+3", ownGoal: 100 * time.Millisecond},
+		{name: "warm standby", set: settings{drain: drain, failback: quick, announcers: "announcers: 2"}, witness: true, before: "1+2", after: "2+3", goal: 100 * time.Millisecond, ownGoal: 100 * time.Millisecond},
 		{name: "warm standby, power off", set: settings{drain: drain, failback: quick, announcers: "announcers: 2"}, witness: true, before: "1+2", after: "2+3", power: true, ownGoal: 100 * time.Millisecond},
 	}
 }
@@ -106,8 +106,7 @@ func (d *dc) dies(k death, v victim, f *deathFigures) {
 	}
 	d.calm(300 * time.Millisecond)
 	d.forget()
-	p := d.Node(v.client).Probe(s.addr(), deathProbe)
-	time.Sleep(200 * time.Millisecond)
+	clients := d.load(s.name, deathProbe, v.client)
 	at := time.Now()
 	if k.power {
 		d.Cut(first + ":eth1")
@@ -116,10 +115,10 @@ func (d *dc) dies(k death, v victim, f *deathFigures) {
 	d.kill(first)
 	d.waitLed(s.name, second)
 	d.waitWire(s.name, s.places(k.after))
-	d.waitServed(p, second)
-	p.Stop()
+	d.waitServed(clients.probes[0], second)
+	clients.probes[0].Stop()
 
-	outage, failed := outageOf(p.Attempts())
+	outage, failed := outageOf(clients.attempts())
 	f.outage, f.failed = append(f.outage, outage), f.failed+failed
 	all := d.fib[s.name].moments()
 	if got := strings.ReplaceAll(sequence(all), " - ", " "); k.before == "1" && got != first+" "+second {
