@@ -88,7 +88,7 @@ type ServiceVIP struct {
 
 // Stop bounds the end of the daemon.
 type Stop struct {
-	DrainTime time.Duration `yaml:"drain_time" default:"2s" max:"10m" doc:"how long routes stay with GRACEFUL_SHUTDOWN (RFC 8326) and the worst rank before they are withdrawn"`
+	DrainTime time.Duration `yaml:"drain_time" default:"2s" max:"10m" doc:"how long routes stay with GRACEFUL_SHUTDOWN (RFC 8326) and the worst rank before they are withdrawn, and how long the next node's route must have been in the routers before one that hands over leaves"`
 	Timeout   time.Duration `yaml:"timeout" default:"15s" min:"1s" max:"10m" doc:"after this long the daemon ends whatever is still undone"`
 }
 
