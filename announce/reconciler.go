@@ -24,7 +24,7 @@ type Pace struct {
 func DefaultPace() Pace {
 	return Pace{
 		Resync:   time.Second,
-		ReadGap:  20 * time.Millisecond,
+		ReadGap:  100 * time.Millisecond,
 		RetryMin: 50 * time.Millisecond,
 		RetryMax: time.Second,
 		Timeout:  5 * time.Second,
