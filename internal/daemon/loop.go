@@ -68,6 +68,7 @@ type loop struct {
 	routed    bool                                           // a BGP session is established
 	hadRouter bool                                           // one was, or should have been by now
 	witness   *witness
+	wide      *model            // what the backends have while VIPs of an earlier configuration leave, nil when none does
 	followed  map[string]uint64 // failback intent that each service followed last
 	decided   bool              // no service is undecided, or was so once
 	timer     *time.Timer       // next change by time alone

@@ -47,20 +47,48 @@ func (l *loop) tryReload(now time.Time) error {
 	if err := restartNeeded(l.m, m); err != nil {
 		return err
 	}
-	if err := l.d.configure(merged(l.m, m)); err != nil {
-		return errors.Join(err, l.d.configure(l.m))
+	wide := merged(l.widest(), m)
+	if err := l.d.configure(wide); err != nil {
+		return errors.Join(err, l.d.configure(l.widest()))
 	}
 	if l.d.cluster != nil {
 		if err := l.d.cluster.SetNodes(clusterNodes(m.cfg)); err != nil {
-			return errors.Join(fmt.Errorf("changing the nodes: %w", err), l.d.configure(l.m))
+			return errors.Join(fmt.Errorf("changing the nodes: %w", err), l.d.configure(l.widest()))
 		}
 	}
 	if err := l.d.runner.Update(m.specs); err != nil {
-		return errors.Join(fmt.Errorf("changing the checks: %w", err), l.d.configure(l.m))
+		return errors.Join(fmt.Errorf("changing the checks: %w", err), l.d.configure(l.widest()))
 	}
 	l.adopt(m, now)
+	l.wide = wide
 	l.decide(now)
 	return nil
+}
+
+// widest is the model that the backends were configured with last.
+func (l *loop) widest() *model {
+	if l.wide != nil {
+		return l.wide
+	}
+	return l.m
+}
+
+// narrow takes VIPs that are no longer configured off the backends, and so out
+// of the export filter, once they have left.
+func (l *loop) narrow() {
+	if l.wide == nil {
+		return
+	}
+	for _, v := range l.d.announcer.Status() {
+		if l.byName[v.Service] == nil || !slices.Contains(l.byName[v.Service].conf.VIPs, v.Prefix) {
+			return
+		}
+	}
+	if err := l.d.configure(l.m); err != nil {
+		l.d.log.Error("VIPs that left are still in the export filter", "error", err)
+		return
+	}
+	l.wide = nil
 }
 
 // restartNeeded refuses what a running daemon cannot change.
