@@ -25,11 +25,12 @@ const (
 
 // Result is the outcome of one probe.
 type Result struct {
-	OK     bool
-	Cause  Cause         // why not, CauseNone when OK
-	Detail string        // one sentence an operator understands, without the target's name
-	Start  time.Time     // when the probe began
-	Took   time.Duration // how long it took, end to end
+	OK       bool
+	Degraded bool          // OK, but somebody should look: a certificate near its end, slow answers
+	Cause    Cause         // why not, CauseNone when OK
+	Detail   string        // one sentence an operator understands, without the target's name
+	Start    time.Time     // when the probe began
+	Took     time.Duration // how long it took, end to end
 }
 
 // Prober makes one probe of one target. Probe is never called twice at once
