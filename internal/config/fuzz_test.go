@@ -33,9 +33,12 @@ func FuzzParse(f *testing.F) {
 		}
 		shown, err := Show(cfg)
 		if err != nil {
-			t.Fatalf("cannot be shown: %v\n%s", err, render(cfg, false))
+			t.Fatalf("cannot be shown: %v\n%s", err, render(cfg, renderAll))
 		}
-		again, err := Parse("shown", shown, nil)
+		if _, err := Parse("shown", shown, nil); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("shown with secrets", render(cfg, renderAll), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append([]byte(referenceHead), render(cfg, true)...)
+	want := append([]byte(referenceHead), render(cfg, renderDocs)...)
 	switch {
 	case *update:
 		if err := os.WriteFile(referenceFile, want, 0o644); err != nil {

@@ -16,25 +16,37 @@ import (
 	"rhid/internal/config/strict"
 )
 
-// Show returns the configuration as YAML with every default filled in. Reading
-// it gives an equal configuration again; it is an error if that does not hold,
-// so that nobody is shown something else than what is in force.
+// hidden stands in the place of a secret.
+const hidden = "********"
+
+// Show returns the configuration as YAML with every default filled in, and
+// with stars for the secrets in it. But for them, reading it gives an equal
+// configuration again; it is an error if that does not hold, so that nobody is
+// shown something else than what is in force.
 func Show(cfg *Config) ([]byte, error) {
-	out := render(cfg, false)
+	out := render(cfg, renderAll)
 	again, err := Parse("shown configuration", out, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration as shown does not load: %w", err)
 	}
-	if !bytes.Equal(render(again, false), out) {
+	if !bytes.Equal(render(again, renderAll), out) {
 		return nil, errors.New("the configuration as shown does not load as the same")
 	}
-	return out, nil
+	return render(cfg, renderShown), nil
 }
 
-// render writes cfg as YAML. With docs a key has its description and its
-// default above it where it comes first.
-func render(cfg *Config, docs bool) []byte {
-	w := &yamlWriter{docs: docs, explained: map[string]bool{}}
+// rendering is what is written besides keys and values, or in their place.
+type rendering uint8
+
+const (
+	renderAll   rendering = iota
+	renderShown           // stars for secrets
+	renderDocs            // above a key, where it comes first, its description and its default
+)
+
+// render writes cfg as YAML.
+func render(cfg *Config, as rendering) []byte {
+	w := &yamlWriter{as: as, explained: map[string]bool{}}
 	w.fields(reflect.ValueOf(cfg).Elem(), 0, false)
 	return w.buf.Bytes()
 }
@@ -42,7 +54,7 @@ func render(cfg *Config, docs bool) []byte {
 // yamlWriter writes values in block style.
 type yamlWriter struct {
 	buf       bytes.Buffer
-	docs      bool
+	as        rendering
 	explained map[string]bool // keys that had their comment, by struct
 }
 
@@ -60,7 +72,7 @@ func (w *yamlWriter) fields(v reflect.Value, indent int, afterDash bool) {
 		if omit(fv, info) {
 			continue
 		}
-		if w.docs && indent == 0 {
+		if w.as == renderDocs && indent == 0 {
 			w.buf.WriteString("\n")
 		}
 		if !afterDash {
@@ -69,6 +81,10 @@ func (w *yamlWriter) fields(v reflect.Value, indent int, afterDash bool) {
 		}
 		afterDash = false
 		w.buf.WriteString(info.Name + ":")
+		if info.Secret && w.as == renderShown {
+			w.scalar(quote(hidden))
+			continue
+		}
 		w.value(fv, indent)
 	}
 }
@@ -96,7 +112,7 @@ func emptyList(v reflect.Value) bool {
 
 func (w *yamlWriter) comment(t reflect.Type, info strict.FieldInfo, indent int) {
 	key := t.String() + "." + info.Name
-	if !w.docs || w.explained[key] {
+	if w.as != renderDocs || w.explained[key] {
 		return
 	}
 	w.explained[key] = true

@@ -96,7 +96,7 @@ func (s *Service) HasVia(backend string) bool { return slices.Contains(s.Via, ba
 // Digest is the SHA-256 of the configuration with all defaults, in hexadecimal.
 // Equal configurations have the same digest, however their files are written.
 func (c *Config) Digest() string {
-	sum := sha256.Sum256(render(c, false))
+	sum := sha256.Sum256(render(c, renderAll))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -57,7 +57,8 @@ func TestShowLoadsAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := mustParse(t, string(shown))
+			mustParse(t, string(shown))
+			again := mustParse(t, string(render(cfg, renderAll))) // with its secrets
 			if diff := cmp.Diff(cfg, again, comparer()); diff != "" {
 				t.Errorf("what is shown is another configuration (-first +again):\n%s\n%s", diff, shown)
 			}

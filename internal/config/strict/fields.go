@@ -13,6 +13,7 @@ type FieldInfo struct {
 	Type     reflect.Type
 	Inline   bool // its keys stand beside the others
 	Required bool
+	Secret   bool // not to be printed
 	Default  string
 	HasDef   bool
 	Enum     []string
@@ -34,6 +35,7 @@ func Fields(t reflect.Type) []FieldInfo {
 			Name: name, Index: i, Type: f.Type,
 			Inline:   strings.Contains(","+opts+",", ",inline,"),
 			Required: f.Tag.Get("required") == "true",
+			Secret:   f.Tag.Get("secret") == "true",
 			Min:      f.Tag.Get("min"), Max: f.Tag.Get("max"), Doc: f.Tag.Get("doc"),
 		}
 		info.Default, info.HasDef = f.Tag.Lookup("default")
