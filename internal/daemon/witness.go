@@ -13,8 +13,16 @@ import (
 // witness remembers which routers had which node's route, so that a route that
 // was seen and is gone can be told from one that a router never sends back.
 type witness struct {
-	had  map[sightKey]map[string]bool // routers, by address
-	lost map[sightKey]bool            // gone once, and not seen since
+	known map[sightKey]*memory
+}
+
+// memory is what the routers have shown of one route. It is worth something
+// only as long as the node announces at the same rank: with another rank it is
+// another route, which routers may well never send here.
+type memory struct {
+	rank int             // that the node claimed meanwhile
+	had  map[string]bool // routers, by address
+	lost bool            // gone once, and not seen since
 }
 
 type sightKey struct {
@@ -23,7 +31,7 @@ type sightKey struct {
 }
 
 func newWitness() *witness {
-	return &witness{had: map[sightKey]map[string]bool{}, lost: map[sightKey]bool{}}
+	return &witness{known: map[sightKey]*memory{}}
 }
 
 // hear asks the routers which nodes' routes they have: by node and service. A
@@ -49,6 +57,7 @@ func (w *witness) hear(m *model, own map[string]acting, nodes []cluster.NodeView
 // claim is what a node says of its route, and how this node's own compares.
 type claim struct {
 	exported bool // it announces, and its routers have the route
+	rank     int  // at which it announces
 	hidden   bool // this node's own route is as good or better: a router that uses it may not send the other's
 }
 
@@ -57,7 +66,10 @@ func claimOf(n cluster.NodeView, service string, own acting) claim {
 		return claim{}
 	}
 	s := n.State.Services[service]
-	return claim{exported: s.Announcing && s.Exported > 0, hidden: own.announcing() && own.rank <= s.Rank}
+	return claim{
+		exported: s.Announcing && s.Exported > 0, rank: s.Rank,
+		hidden: own.announcing() && own.rank <= s.Rank,
+	}
 }
 
 // hearOf is what the routers say of one node and service: it has a route if
@@ -67,11 +79,13 @@ func (w *witness) hearOf(node config.Node, s *service, c claim, sightings map[ne
 	for _, p := range s.conf.VIPs {
 		key := sightKey{node.Name, p}
 		if !c.exported { // what it had in an earlier announcement or session says nothing of the next
-			delete(w.had, key)
-			delete(w.lost, key)
+			delete(w.known, key)
 			continue
 		}
-		switch w.look(key, node, c.hidden, sightings[p]) {
+		if k := w.known[key]; k == nil || k.rank != c.rank {
+			w.known[key] = &memory{rank: c.rank, had: map[string]bool{}}
+		}
+		switch w.known[key].look(node, c, sightings[p]) {
 		case services.SeesRoute:
 			had = true
 		case services.RouteGone:
@@ -89,38 +103,30 @@ func (w *witness) hearOf(node config.Node, s *service, c claim, sightings map[ne
 }
 
 // look compares what the routers send now for one VIP with what they had. A
-// router whose session is down, and one that has a better path now, abstain; so
-// does one that may use this node's own path: many routers withdraw what they had
-// sent to a neighbour when the neighbour's own path is the one they use. A
-// route that is gone stays so until it is seen again: this node's own, once it
-// has taken over, must not hide that.
-func (w *witness) look(key sightKey, node config.Node, hidden bool, now []bgp.Sighting) services.Witness {
-	result := services.Abstains
+// router whose session is down, and one that has a path now that is as good,
+// abstain; so does one that may use this node's own path: many routers withdraw
+// what they had sent to a neighbour when the neighbour's own path is the one they
+// use. A route that is gone stays so until it is seen again: this node's own, once
+// it has taken over, must not hide that.
+func (k *memory) look(node config.Node, c claim, now []bgp.Sighting) services.Witness {
 	for _, st := range now {
 		rank, mine := rankOf(st, node)
 		switch {
 		case st.Here && mine:
-			if w.had[key] == nil {
-				w.had[key] = map[string]bool{}
-			}
-			w.had[key][st.Neighbour] = true
-			delete(w.lost, key)
+			k.had[st.Neighbour], k.lost = true, false
 			return services.SeesRoute
-		case !w.had[key][st.Neighbour], st.Here && rank == 0:
-			// It never had the node's route, or another's best one hides it.
-		case hidden && !w.lost[key]:
-			delete(w.had[key], st.Neighbour)
+		case !k.had[st.Neighbour], st.Here && rank >= 0 && rank <= c.rank:
+			// It never had the node's route, or one that is as good hides it.
+		case c.hidden && !k.lost:
+			delete(k.had, st.Neighbour)
 		default:
-			result = services.RouteGone
+			k.lost = true
 		}
 	}
-	if result == services.RouteGone {
-		w.lost[key] = true
-	}
-	if w.lost[key] {
+	if k.lost {
 		return services.RouteGone
 	}
-	return result
+	return services.Abstains
 }
 
 // rankOf finds the rank in a sighting's large communities, and whether it is

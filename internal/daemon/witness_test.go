@@ -19,6 +19,7 @@ func TestWitness(t *testing.T) {
 	}
 	nothing := func(router string) bgp.Sighting { return bgp.Sighting{Neighbour: router} }
 	exported, hidden := claim{exported: true}, claim{exported: true, hidden: true}
+	ranked := func(rank int) claim { return claim{exported: true, rank: rank} }
 	type step struct {
 		claim claim
 		now   []bgp.Sighting
@@ -53,6 +54,16 @@ func TestWitness(t *testing.T) {
 			{hidden, []bgp.Sighting{nothing("r1")}, services.Abstains},
 			{exported, []bgp.Sighting{nothing("r1")}, services.Abstains},
 			{exported, []bgp.Sighting{path("r1", 1, 0)}, services.SeesRoute},
+		},
+		"replaced by one that is as good as it is at its present rank": {
+			{ranked(2), []bgp.Sighting{path("r1", 1, 2)}, services.SeesRoute},
+			{ranked(2), []bgp.Sighting{path("r1", 2, 2)}, services.Abstains},
+		},
+		"the node went to another rank, which was heard of later": {
+			{ranked(0), []bgp.Sighting{path("r1", 1, 0)}, services.SeesRoute},
+			{ranked(0), []bgp.Sighting{path("r1", 2, 1)}, services.RouteGone},
+			{ranked(2), []bgp.Sighting{path("r1", 2, 1)}, services.Abstains},
+			{ranked(2), []bgp.Sighting{nothing("r1")}, services.Abstains},
 		},
 		"gone, and the node says so itself: its next session counts": {
 			{exported, []bgp.Sighting{path("r1", 1, 0)}, services.SeesRoute},

@@ -236,7 +236,7 @@ func (d *dc) clear() {
 // tell prints what helps to understand a failure.
 func (d *dc) tell() {
 	for _, h := range dcHosts() {
-		out, err := d.Node(h.name).Run("sh", "-c", "rhid status; rhid explain atm; rhid explain counter")
+		out, err := d.Node(h.name).Run("sh", "-c", "rhid status; for s in atm pos counter esign; do rhid explain $s; done")
 		d.t.Logf("%s: %v\n%s", h.name, err, out)
 		d.mu.Lock()
 		if p := d.proc[h.name]; p != nil {
