@@ -105,6 +105,20 @@ func (a *aim) dialAddr(ctx context.Context, to netip.AddrPort) (net.Conn, *failu
 	return conn, nil
 }
 
+// dialUDP opens a socket that sends to one address, and hears from it only;
+// that nothing listens there is told by its next read or write.
+func (a *aim) dialUDP(ctx context.Context, to netip.AddrPort) (*net.UDPConn, *failure) {
+	var from netip.AddrPort
+	if a.source.IsValid() {
+		from = netip.AddrPortFrom(a.source, 0)
+	}
+	conn, err := a.dialer.DialUDP(ctx, "udp", from, to)
+	if err != nil {
+		return nil, a.dialFailure(ctx, err)
+	}
+	return conn, nil
+}
+
 // dialFailure explains why a connection could not be made.
 func (a *aim) dialFailure(ctx context.Context, err error) *failure {
 	f := netFailure(ctx, err, "no answer within "+a.limitText()+" (SYN not answered)")

@@ -78,14 +78,20 @@ func (o *TCPOptions) Prober(t Target) (Prober, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tcp check: %w", err)
 	}
-	p := &tcpProbe{aim: a, send: []byte(o.Send), want: []byte(o.Expect), prefix: o.Match == "prefix"}
+	p := o.probeOf(a)
+	return timed(p.probe), nil
+}
+
+// probeOf makes what tcp and udp have in common.
+func (o *TCPOptions) probeOf(a *aim) tcpProbe {
+	p := tcpProbe{aim: a, send: []byte(o.Send), want: []byte(o.Expect), prefix: o.Match == "prefix"}
 	if o.SendHex != "" {
 		p.send, _ = unhex(o.SendHex) // Problems has looked at it
 	}
 	if o.ExpectHex != "" {
 		p.want, _ = unhex(o.ExpectHex)
 	}
-	return timed(p.probe), nil
+	return p
 }
 
 func (p *tcpProbe) probe(ctx context.Context) Result {

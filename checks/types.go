@@ -35,6 +35,11 @@ func Types() []Type {
 			Doc:  "runs a command and takes its exit status as Nagios plugins mean it",
 			New:  func() Options { return new(ExecOptions) },
 		},
+		{
+			Name: "udp",
+			Doc:  "sends a datagram and looks at the one that comes back",
+			New:  func() Options { return new(UDPOptions) },
+		},
 	}
 }
 

@@ -47,7 +47,10 @@ func TestNeedsTarget(t *testing.T) {
 	for _, typ := range Types() {
 		got[typ.Name] = typ.New().NeedsTarget()
 	}
-	want := map[string]TargetKind{"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetNone}
+	want := map[string]TargetKind{
+		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetNone,
+		"udp": TargetPort,
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -56,8 +59,11 @@ func TestNeedsTarget(t *testing.T) {
 func TestZeroOptionsHaveNoProblems(t *testing.T) {
 	for _, typ := range Types() {
 		o := typ.New()
-		if e, ok := o.(*ExecOptions); ok {
-			e.Command = []string{"true"} // it has no default
+		switch o := o.(type) { // what has no default
+		case *ExecOptions:
+			o.Command = []string{"true"}
+		case *UDPOptions:
+			o.Send = "x"
 		}
 		if ps := o.Problems(); len(ps) > 0 {
 			t.Errorf("%s: %+v", typ.Name, ps)
@@ -98,6 +104,11 @@ func TestProblems(t *testing.T) {
 		{"https has those of http", &HTTPSOptions{Path: "x"}, []string{"path: "}},
 		{"icmp all wrong", &ICMPOptions{Count: 101, Spacing: time.Microsecond, MaxLoss: 100, MaxRTT: -1},
 			[]string{"count: 101 is not between", "spacing: 1µs is shorter", "max_loss: 100 is not", "max_rtt: -1ns is negative"}},
+		{"udp nothing", &UDPOptions{}, []string{"send: is missing"}},
+		{"udp both", &UDPOptions{Send: "x", SendHex: "00", Expect: "x", ExpectHex: "00"}, []string{"send_hex: cannot stand", "expect_hex: cannot stand"}},
+		{"udp too much", &UDPOptions{Send: strings.Repeat("x", 65508), Expect: strings.Repeat("x", 8193)}, []string{"send: is longer than the 65507 bytes", "expect: is longer than the 8192 bytes"}},
+		{"udp silence expected", &UDPOptions{Send: "x", Expect: "x", Silence: "ok"}, []string{"silence: cannot be ok"}},
+		{"udp unknown silence", &UDPOptions{Send: "x", Silence: "golden"}, []string{`silence: "golden" is neither`}},
 		{"exec nothing", &ExecOptions{}, []string{"command: is missing"}},
 		{"exec shell list", &ExecOptions{Command: []string{"a", "b"}, Shell: true}, []string{"command: must be one element"}},
 		{"exec line without shell", &ExecOptions{Command: []string{"test -f /x"}}, []string{`command: "test -f /x" is one word`}},

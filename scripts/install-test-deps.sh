@@ -19,6 +19,7 @@ frr             vtysh
 bird2           bird
 bird2           birdc
 haproxy         haproxy
+socat           socat
 iproute2        ip
 iproute2        ss
 nftables        nft

@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // wrong are configurations and all that must be said of them.
 var wrong = []struct {
 	name  string
@@ -55,7 +57,7 @@ var wrong = []struct {
 			`rhid.yaml:1:12: bgp.asn: must be a whole number, not "many"`,
 			"rhid.yaml:10:31: checks.web.interval: 1 has no unit; write 1s or 1ms",
 			`rhid.yaml:13:12: services[0] "atm": vips[0]: "10.255.0.10" lacks its prefix length; write 10.255.0.10/32`,
-			`rhid.yaml:21:13: services[1] "pos": check: "tpc" is not a check type; the types are tcp, http, https, icmp, exec; did you mean "tcp"?`,
+			`rhid.yaml:21:13: services[1] "pos": check: "tpc" is not a check type; the types are ` + strings.Join(typeNames(), ", ") + `; did you mean "tcp"?`,
 		},
 	},
 	{

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// wrongChecks are checks in place of the one named web, and all that must be
+// said of them. The schema refuses those that it can know to be wrong.
+var wrongChecks = []struct {
+	check  string
+	want   []string
+	schema bool
+}{
+	{
+		check: "{type: udp, match: prefix, silence: sure}",
+		want: []string{
+			"rhid.yaml:10:8: checks.web.send: is missing: a udp check sends something; use send or send_hex",
+			`rhid.yaml:10:27: checks.web.match: needs expect or expect_hex`,
+			`rhid.yaml:10:44: checks.web.silence: "sure" is not one of fail, ok`,
+		},
+		schema: true,
+	},
+}
+
+func TestWrongChecks(t *testing.T) {
+	schema := compileSchema(t)
+	for _, tt := range wrongChecks {
+		t.Run(tt.check, func(t *testing.T) {
+			text := apply(t, []edit{{"{type: http, interval: 1s}", tt.check}})
+			_, err := Parse("rhid.yaml", []byte(text), noFiles)
+			var errs Errors
+			if !errors.As(err, &errs) {
+				t.Fatalf("error is %v, want Errors", err)
+			}
+			if diff := cmp.Diff(tt.want, strings.Split(errs.Error(), "\n")); diff != "" {
+				t.Errorf("errors differ (-want +got):\n%s", diff)
+			}
+			if refused := schema.Validate(anyValue(t, []byte(text))) != nil; refused != tt.schema {
+				t.Errorf("the schema refuses it: %t, want %t", refused, tt.schema)
+			}
+		})
+	}
+}
