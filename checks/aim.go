@@ -129,9 +129,11 @@ func (a *aim) dialFailure(ctx context.Context, err error) *failure {
 }
 
 // limitText is the time a probe has, for sentences.
-func (a *aim) limitText() string {
-	if a.limit > 0 {
-		return a.limit.String()
+func (a *aim) limitText() string { return limitText(a.limit) }
+
+func limitText(limit time.Duration) string {
+	if limit > 0 {
+		return limit.String()
 	}
 	return "the timeout"
 }

@@ -49,4 +49,9 @@
 // until the service manager ends the daemon's control group. A command that
 // the kernel cannot kill, because it hangs in a dead file system, keeps its
 // check failed and never runs a second time beside itself.
+//
+// The checks interface, route and load look at this host itself. The first two
+// ask the kernel over rtnetlink in the network namespace that they run in, and
+// change nothing. A load check knows how busy the processors are from its
+// second probe on.
 package checks

@@ -40,6 +40,21 @@ func Types() []Type {
 			Doc:  "sends a datagram and looks at the one that comes back",
 			New:  func() Options { return new(UDPOptions) },
 		},
+		{
+			Name: "interface",
+			Doc:  "looks whether an interface of this host is up, has carrier and has its addresses",
+			New:  func() Options { return new(InterfaceOptions) },
+		},
+		{
+			Name: "route",
+			Doc:  "looks whether the kernel has a route for a prefix, and where it leads",
+			New:  func() Options { return new(RouteOptions) },
+		},
+		{
+			Name: "load",
+			Doc:  "looks at this host's processors, memory, open files and connection tracking",
+			New:  func() Options { return new(LoadOptions) },
+		},
 	}
 }
 

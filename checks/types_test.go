@@ -35,7 +35,7 @@ func TestTypesAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"tcp", "http", "https", "icmp", "exec"} {
+	for _, want := range []string{"tcp", "http", "https", "icmp", "exec", "interface", "route", "load"} {
 		if !names[want] {
 			t.Errorf("type %s is missing", want)
 		}
@@ -49,7 +49,8 @@ func TestNeedsTarget(t *testing.T) {
 	}
 	want := map[string]TargetKind{
 		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetNone,
-		"udp": TargetPort,
+		"udp":       TargetPort,
+		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -64,6 +65,10 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Command = []string{"true"}
 		case *UDPOptions:
 			o.Send = "x"
+		case *InterfaceOptions:
+			o.Device = "eth0"
+		case *RouteOptions:
+			o.Prefix = "10.0.0.0/8"
 		}
 		if ps := o.Problems(); len(ps) > 0 {
 			t.Errorf("%s: %+v", typ.Name, ps)
@@ -114,6 +119,17 @@ func TestProblems(t *testing.T) {
 		{"exec line without shell", &ExecOptions{Command: []string{"test -f /x"}}, []string{`command: "test -f /x" is one word`}},
 		{"exec NUL", &ExecOptions{Command: []string{"a", "\x00"}}, []string{"command: cannot contain"}},
 		{"exec env", &ExecOptions{Command: []string{"a"}, Env: map[string]string{"A=B": "x"}}, []string{`env: "A=B" cannot`}},
+		{"interface nothing", &InterfaceOptions{}, []string{"device: is missing"}},
+		{"interface wrong", &InterfaceOptions{Device: "a/b", Addresses: []string{"10.1.0.256", "fe80::1%eth0"}},
+			[]string{`device: "a/b" is not the name`, `addresses: "10.1.0.256" is neither`, `addresses: "fe80::1%eth0" is neither`}},
+		{"interface name too long", &InterfaceOptions{Device: "sixteencharacter"}, []string{`device: "sixteencharacter" is not`}},
+		{"route nothing", &RouteOptions{}, []string{"prefix: is missing"}},
+		{"route no prefix", &RouteOptions{Prefix: "10.0.0.0"}, []string{`prefix: "10.0.0.0" is not a prefix`}},
+		{"route bits", &RouteOptions{Prefix: "10.0.0.1/8"}, []string{"prefix: 10.0.0.1/8 has bits behind its length; write 10.0.0.0/8"}},
+		{"route wrong", &RouteOptions{Prefix: "::/0", Via: []string{"x"}, Device: "a b", Table: -1, Protocol: 256},
+			[]string{`via: "x" is not`, `device: "a b" is not`, "table: -1 is not", "protocol: 256 is not"}},
+		{"load all wrong", &LoadOptions{CPU: 101, Memory: -1, Files: 200, Conntrack: -5},
+			[]string{"cpu: 101 is not", "memory: -1 is not", "files: 200 is not", "conntrack: -5 is not"}},
 		{"exec warning", &ExecOptions{Command: []string{"a"}, WarningIs: "maybe"}, []string{`warning_is: "maybe" is neither`}},
 	}
 	for _, tt := range tests {
