@@ -19,6 +19,8 @@ type aim struct {
 	addr   netip.Addr // of a target that is no name
 	port   uint16
 	source netip.Addr
+	device string
+	mark   uint32
 	limit  time.Duration
 	dialer net.Dialer
 }
@@ -31,16 +33,62 @@ func newAim(t Target, kind TargetKind) (*aim, error) {
 	if kind == TargetPort && t.Port == 0 {
 		return nil, fmt.Errorf("target %s has no port", t.Host)
 	}
-	a := &aim{host: t.Host, port: t.Port, source: t.Source.Unmap(), limit: t.Limit}
+	a := &aim{
+		host: t.Host, addr: t.Addr.Unmap(), port: t.Port, source: t.Source.Unmap(),
+		device: t.Device, mark: t.Mark, limit: t.Limit,
+	}
 	if addr, err := netip.ParseAddr(t.Host); err == nil {
 		a.addr = addr.Unmap()
-		if a.source.IsValid() && a.source.Is4() != a.addr.Is4() {
-			return nil, fmt.Errorf("source %s and target %s are of different address families", a.source, a.addr)
-		}
+	}
+	if a.addr.IsValid() && a.source.IsValid() && a.source.Is4() != a.addr.Is4() {
+		return nil, fmt.Errorf("source %s and target %s are of different address families", a.source, a.addr)
 	}
 	a.dialer.KeepAlive = -1 // the connection is gone before a keepalive could be due
-	a.dialer.ControlContext = latePort
+	a.dialer.ControlContext = a.control
 	return a, nil
+}
+
+// control prepares a socket that package net made.
+func (a *aim) control(ctx context.Context, network, address string, c syscall.RawConn) error {
+	var serr error
+	err := c.Control(func(fd uintptr) { serr = a.prepare(int(fd)) })
+	if err := errors.Join(err, serr); err != nil {
+		return err
+	}
+	return latePort(ctx, network, address, c)
+}
+
+// prepare makes a socket that is not connected yet leave by the target's
+// device and with its mark. All sockets of probes go through here.
+func (a *aim) prepare(fd int) error {
+	if a.device != "" {
+		if err := unix.BindToDevice(fd, a.device); err != nil {
+			return &prepareError{"interface " + a.device, err}
+		}
+	}
+	if a.mark != 0 {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(a.mark)); err != nil {
+			return &prepareError{fmt.Sprintf("mark %#x", a.mark), err}
+		}
+	}
+	return nil
+}
+
+// prepareError is why a socket could not be prepared: the host's fault.
+type prepareError struct {
+	what string
+	err  error
+}
+
+func (e *prepareError) Error() string {
+	switch {
+	case errors.Is(e.err, unix.ENODEV):
+		return e.what + " is not on this host"
+	case errors.Is(e.err, unix.EPERM):
+		return e.what + " cannot be used without CAP_NET_ADMIN"
+	default:
+		return fmt.Sprintf("%s cannot be used: %v", e.what, e.err)
+	}
 }
 
 // latePort lets the kernel choose the local port at connect rather than at
@@ -121,6 +169,10 @@ func (a *aim) dialUDP(ctx context.Context, to netip.AddrPort) (*net.UDPConn, *fa
 
 // dialFailure explains why a connection could not be made.
 func (a *aim) dialFailure(ctx context.Context, err error) *failure {
+	var pe *prepareError
+	if errors.As(err, &pe) {
+		return &failure{CauseInternal, pe.Error()}
+	}
 	f := netFailure(ctx, err, "no answer within "+a.limitText()+" (SYN not answered)")
 	if a.source.IsValid() && errors.Is(err, syscall.EADDRNOTAVAIL) {
 		f.detail = fmt.Sprintf("source address %s is not on this host, or it has no free port left", a.source)

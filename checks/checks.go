@@ -31,6 +31,13 @@ type Result struct {
 	Detail   string        // one sentence an operator understands, without the target's name
 	Start    time.Time     // when the probe began
 	Took     time.Duration // how long it took, end to end
+
+	// Counts is what a probe of a passive type saw. It is judged in place of
+	// OK, which then says only that there was something to look at.
+	Counts *Counts `json:",omitempty"`
+	// Maintenance says that the check's maintenance file is there. The result
+	// counts all the same.
+	Maintenance bool `json:",omitempty"`
 }
 
 // Prober makes one probe of one target. Probe is never called twice at once
@@ -40,23 +47,27 @@ type Prober interface {
 	Probe(ctx context.Context) Result
 }
 
-// State is what a check says after rise and fall were applied.
+// State is what a check says after its rules were applied.
 type State uint8
 
-// The states of a check. A check is Unknown until its first rise or fall.
+// The states of a check. An active check is Unknown until its rules decide for
+// the first time; a passive one abstains until there is enough evidence.
 const (
 	Unknown State = iota
 	Up
 	Down
+	Abstains // too little evidence: whoever joins checks leaves it out
 )
 
-// String returns "unknown", "up" or "down".
+// String returns "unknown", "up", "down" or "abstains".
 func (s State) String() string {
 	switch s {
 	case Up:
 		return "up"
 	case Down:
 		return "down"
+	case Abstains:
+		return "abstains"
 	default:
 		return "unknown"
 	}
@@ -72,6 +83,8 @@ func (s *State) UnmarshalText(b []byte) error {
 		*s = Up
 	case "down":
 		*s = Down
+	case "abstains":
+		*s = Abstains
 	default:
 		*s = Unknown
 	}
@@ -95,15 +108,24 @@ type Spec struct {
 	Target string // as configured; empty where the type has none
 	Key    string // two Specs with the same ID and Key are the same check: it keeps its state at a reload
 	Timing Timing
-	Prober Prober
+	Rules  Rules
+	Prober Prober // may be nil for a passive check: then it lives on Runner.Feed
+
+	// Passive says that the check is judged by counted evidence, with
+	// Rules.Rate: by Result.Counts of its probes, or by Runner.Feed.
+	Passive bool
 }
 
-// Event tells that a check changed its state.
+// Event tells that a check changed: its state, or whether it is degraded or
+// under maintenance.
 type Event struct {
-	ID     string
-	State  State
-	At     time.Time // end of the probe that decided
-	Result Result    // of that probe
+	ID          string
+	State       State
+	Degraded    bool      // Up, but somebody should look
+	Maintenance bool      // its maintenance file is there
+	At          time.Time // end of the probe that decided, or when the evidence was judged
+	Why         string    // one sentence: what the rules saw
+	Result      Result    // of the last probe
 }
 
 // Status is what is known of one check, for people.
@@ -118,7 +140,13 @@ type Status struct {
 	Last    Result    `json:"last"`
 	Runs    uint64    `json:"runs"`
 	Fails   uint64    `json:"fails"`
-	NextRun time.Time `json:"next_run"`
+	NextRun time.Time `json:"next_run,omitzero"` // zero where nothing is run: evidence is fed
+
+	Why         string      `json:"why"` // what the rules say, as one sentence
+	Passive     bool        `json:"passive,omitempty"`
+	Degraded    bool        `json:"degraded,omitempty"`
+	Maintenance bool        `json:"maintenance,omitempty"`
+	Rate        *RateStatus `json:"rate,omitempty"` // with a rate rule
 }
 
 // Options are the type-specific settings of a check, as written in the
@@ -140,9 +168,10 @@ type TargetKind uint8
 
 // The kinds of target.
 const (
-	TargetNone TargetKind = iota // the check knows by itself what to look at
-	TargetHost                   // an address or name
-	TargetPort                   // an address or name, and a port
+	TargetNone  TargetKind = iota // the check knows by itself what to look at
+	TargetHost                    // an address or name
+	TargetPort                    // an address or name, and a port
+	TargetMaybe                   // either, or none: the check is told where there is one
 )
 
 // Problem is one thing wrong with Options, at one key.
@@ -154,8 +183,11 @@ type Problem struct {
 // Target is what a prober is aimed at, with the options that all types share.
 type Target struct {
 	Host   string        // address or name, without brackets
+	Addr   netip.Addr    // what Host stands for, where it need not be looked up
 	Port   uint16        // 0 where the kind has none
 	Source netip.Addr    // local address to leave from; zero lets the kernel choose
+	Device string        // interface to leave by (SO_BINDTODEVICE); empty lets the routing table choose
+	Mark   uint32        // of the packets, for ip rule and nftables (SO_MARK); 0 is none
 	Limit  time.Duration // the check's timeout, for types that divide it
 }
 
@@ -164,4 +196,12 @@ type Type struct {
 	Name string
 	Doc  string // one sentence
 	New  func() Options
+
+	// Passive says that the type watches traffic instead of making some: it is
+	// judged by Result.Counts with the rate rule. Where its Prober returns nil
+	// it has none, and what it is fed (Runner.Feed) is all it knows.
+	Passive bool
+	// PerService says that each service that uses the check has one of its
+	// own, whose ID is NAME@SERVICE.
+	PerService bool
 }

@@ -27,6 +27,9 @@ func (a *aim) connectTCP(ctx context.Context, to netip.AddrPort) (*os.File, erro
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
+	if err := a.prepare(fd); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
 	if a.source.IsValid() {
 		if err := bindSource(fd, a.source); err != nil {
 			return nil, errors.Join(err, unix.Close(fd))

@@ -87,7 +87,7 @@ func (p *icmpProbe) probe(ctx context.Context) Result {
 	if f != nil {
 		return f.result("")
 	}
-	conn, raw, err := openICMP(addr, p.source)
+	conn, raw, err := p.openICMP(addr)
 	if err != nil {
 		return p.openFailure(ctx, err).result("")
 	}

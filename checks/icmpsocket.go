@@ -15,16 +15,16 @@ import (
 // that the kernel delivers answers and errors of that address only. Datagram
 // sockets need no privilege where net.ipv4.ping_group_range allows them; raw
 // ones need CAP_NET_RAW.
-func openICMP(to, source netip.Addr) (conn net.Conn, raw bool, err error) {
-	conn, err = dialICMP(unix.SOCK_DGRAM, to, source)
+func (a *aim) openICMP(to netip.Addr) (conn net.Conn, raw bool, err error) {
+	conn, err = a.dialICMP(unix.SOCK_DGRAM, to)
 	if err == nil || !errors.Is(err, os.ErrPermission) {
 		return conn, false, err
 	}
-	conn, err = dialICMP(unix.SOCK_RAW, to, source)
+	conn, err = a.dialICMP(unix.SOCK_RAW, to)
 	return conn, true, err
 }
 
-func dialICMP(kind int, to, source netip.Addr) (net.Conn, error) {
+func (a *aim) dialICMP(kind int, to netip.Addr) (net.Conn, error) {
 	family, proto := unix.AF_INET6, unix.IPPROTO_ICMPV6
 	if to.Is4() {
 		family, proto = unix.AF_INET, unix.IPPROTO_ICMP
@@ -43,8 +43,11 @@ func dialICMP(kind int, to, source netip.Addr) (net.Conn, error) {
 	if err := reportErrors(fd, to.Is4()); err != nil {
 		return nil, err
 	}
-	if source.IsValid() {
-		sa, err := sockaddr(source, 0)
+	if err := a.prepare(fd); err != nil {
+		return nil, err
+	}
+	if a.source.IsValid() {
+		sa, err := sockaddr(a.source, 0)
 		if err != nil {
 			return nil, err
 		}

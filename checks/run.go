@@ -109,7 +109,13 @@ func (r *Runner) attend(ctx context.Context, e *entry, now time.Time, said []say
 		e.next = slotAfter(now, e.phase, e.step())
 		return said
 	}
-	if e.next.After(now) {
+	if e.spec.Passive {
+		was := e.judge.state
+		if s := r.change(e, was, e.judge.age(now), now); s.changed {
+			said = append(said, s)
+		}
+	}
+	if e.next.IsZero() || e.next.After(now) {
 		return said
 	}
 	e.next, e.putOff = slotAfter(now, e.phase, e.step()), false
@@ -195,32 +201,52 @@ func (r *Runner) conclude(u *run, res Result) {
 // saying is something to be logged once the lock is free.
 type saying struct {
 	name, target string
-	state        State
 	changed      bool
-	void         bool // the result did not count
+	event        Event // when it changed
+	void         bool  // the result did not count
 	res          Result
 }
 
-// record counts a result and queues an event when the state changed by it.
+// record counts a result and queues an event when the check changed by it.
 func (r *Runner) record(e *entry, res Result) saying {
+	e.note(res)
+	was, maint := e.judge.state, e.maint
+	changed := e.judge.observe(res)
+	e.maint = res.Maintenance
+	s := r.change(e, was, changed || e.maint != maint, res.Start.Add(res.Took))
+	s.res = res
+	return s
+}
+
+// note keeps a result for people.
+func (e *entry) note(res Result) {
 	e.recent[e.runs%History] = res
 	e.last = res
 	e.runs++
 	if !res.OK {
 		e.fails++
 	}
-	changed := e.health.Observe(res)
-	state := e.health.State()
+}
+
+// change queues an event when the check changed at time at, and says what is
+// to be logged. was is the state before.
+func (r *Runner) change(e *entry, was State, changed bool, at time.Time) saying {
+	j := &e.judge
+	if j.state != was {
+		e.since = at
+	}
 	if changed {
-		e.since = res.Start.Add(res.Took)
 		if e.eventSeq == 0 {
 			r.outbox = append(r.outbox, e)
 		}
 		r.eventSeq++
 		e.eventSeq = r.eventSeq
-		e.event = Event{ID: e.spec.ID, State: state, At: e.since, Result: res}
+		e.event = Event{
+			ID: e.spec.ID, State: j.state, Degraded: j.degraded, Maintenance: e.maint,
+			At: at, Why: j.why(), Result: e.last,
+		}
 	}
-	return saying{name: e.spec.Name, target: e.spec.Target, state: state, changed: changed, res: res}
+	return saying{name: e.spec.Name, target: e.spec.Target, changed: changed, event: e.event}
 }
 
 // say logs a result, and a change of state.
@@ -233,8 +259,9 @@ func (r *Runner) say(s *saying) {
 	}
 	if s.changed {
 		r.log.LogAttrs(ctx, slog.LevelInfo, "check changed its state",
-			slog.String("check", s.name), slog.String("target", s.target), slog.String("state", s.state.String()),
-			slog.String("cause", string(s.res.Cause)), slog.String("detail", s.res.Detail), slog.Duration("took", s.res.Took))
+			slog.String("check", s.name), slog.String("target", s.target), slog.String("state", s.event.State.String()),
+			slog.Bool("degraded", s.event.Degraded), slog.Bool("maintenance", s.event.Maintenance),
+			slog.String("cause", string(s.res.Cause)), slog.String("detail", s.event.Why), slog.Duration("took", s.res.Took))
 	}
 }
 

@@ -55,10 +55,11 @@ type Runner struct {
 // entry is a check and all that is known of it.
 type entry struct {
 	spec      Spec
-	health    Health
-	since     time.Time
+	judge     judge
+	since     time.Time // of the state
+	maint     bool      // the last result said that its maintenance file is there
 	phase     time.Time // a slot; all others are whole intervals away
-	next      time.Time // the next slot
+	next      time.Time // the next slot; zero where nothing is run
 	wakeAt    time.Time // when the scheduler looks at it
 	index     int       // in the heap, -1 when not in it
 	run       *run      // under way, nil when there is none
@@ -155,6 +156,8 @@ func (r *Runner) Update(specs []Spec) error {
 func (s *Spec) validate() error {
 	t := s.Timing
 	switch {
+	case s.Prober == nil && s.Passive:
+		return nil
 	case s.Prober == nil:
 		return errors.New("has no prober")
 	case t.Interval <= 0 || t.FastInterval < 0:
@@ -169,7 +172,7 @@ func (s *Spec) validate() error {
 // add begins a check. old is what a removed check of the same ID left behind:
 // a probe that has not ended, which keeps the new one from beginning.
 func (r *Runner) add(old *entry, s Spec, now time.Time) {
-	e := &entry{spec: s, health: NewHealth(s.Timing.Rise, s.Timing.Fall), since: now, index: -1}
+	e := &entry{spec: s, judge: newJudge(&s), since: now, index: -1}
 	if old != nil {
 		e.run = old.run
 		e.run.entry = e
@@ -182,6 +185,10 @@ func (r *Runner) add(old *entry, s Spec, now time.Time) {
 
 // begin gives e its phase and its first slot.
 func (r *Runner) begin(e *entry, now time.Time) {
+	if e.spec.Prober == nil {
+		r.sched.place(e)
+		return
+	}
 	// Checks that were added at different times share places, too.
 	origin := slotAfter(now, r.origin, slotGrain)
 	e.phase = origin.Add(offset(e.spec.ID, e.spec.Timing.Interval))
@@ -193,11 +200,11 @@ func (r *Runner) begin(e *entry, now time.Time) {
 func (r *Runner) replace(e *entry, s Spec, now time.Time) {
 	old := e.spec
 	e.spec = s
-	if old.Key == s.Key && old.Timing == s.Timing {
+	if old.Key == s.Key && old.Timing == s.Timing && e.judge.same(&s) {
 		return
 	}
-	if old.Key != s.Key || old.Timing.Rise != s.Timing.Rise || old.Timing.Fall != s.Timing.Fall {
-		e.health.SetLimits(s.Timing.Rise, s.Timing.Fall)
+	if old.Key != s.Key || !e.judge.same(&s) {
+		e.judge.configure(&s)
 	}
 	if old.Key != s.Key {
 		e.abandon()
@@ -205,7 +212,12 @@ func (r *Runner) replace(e *entry, s Spec, now time.Time) {
 	if r.ctx == nil {
 		return
 	}
-	if old.Timing.Interval != s.Timing.Interval {
+	if s.Prober == nil {
+		e.next = time.Time{}
+		r.sched.place(e)
+		return
+	}
+	if old.Timing.Interval != s.Timing.Interval || old.Prober == nil {
 		r.begin(e, now)
 		return
 	}
@@ -275,19 +287,27 @@ func (r *Runner) Recent(id string) []Result {
 }
 
 func (e *entry) status() Status {
-	return Status{
-		ID:      e.spec.ID,
-		Name:    e.spec.Name,
-		Type:    e.spec.Type,
-		Target:  e.spec.Target,
-		State:   e.health.State(),
-		Since:   e.since,
-		Streak:  e.health.Streak(),
-		Last:    e.last,
-		Runs:    e.runs,
-		Fails:   e.fails,
-		NextRun: e.next,
+	st := Status{
+		ID:          e.spec.ID,
+		Name:        e.spec.Name,
+		Type:        e.spec.Type,
+		Target:      e.spec.Target,
+		State:       e.judge.state,
+		Since:       e.since,
+		Streak:      e.judge.streak(),
+		Last:        e.last,
+		Runs:        e.runs,
+		Fails:       e.fails,
+		NextRun:     e.next,
+		Why:         e.judge.why(),
+		Passive:     e.spec.Passive,
+		Degraded:    e.judge.degraded,
+		Maintenance: e.maint,
 	}
+	if e.judge.rate != nil {
+		st.Rate = e.judge.rate.status()
+	}
+	return st
 }
 
 // wakeUp makes the scheduler look again, now or when it next gets round to it.

@@ -44,18 +44,18 @@ func slotAfter(now, phase time.Time, step time.Duration) time.Time {
 // step is the time between two probes of e as things stand.
 func (e *entry) step() time.Duration {
 	t := e.spec.Timing
-	if t.FastInterval > 0 && e.health.InDoubt() {
+	if t.FastInterval > 0 && e.judge.inDoubt() {
 		return t.FastInterval
 	}
 	return t.Interval
 }
 
-// wake is when something is to be done about e.
+// wake is when something is to be done about e, zero for never.
 func (e *entry) wake() time.Time {
 	if r := e.run; r != nil && !r.settled && r.giveUp.Before(e.next) {
 		return r.giveUp
 	}
-	return e.next
+	return sooner(e.next, e.judge.due())
 }
 
 // grace is how long after its timeout a probe may still deliver. It ends
@@ -99,6 +99,10 @@ func (s *schedule) Pop() any {
 // place puts e where its wake time belongs, whether it was in the heap or not.
 func (s *schedule) place(e *entry) {
 	e.wakeAt = e.wake()
+	if e.wakeAt.IsZero() {
+		s.remove(e)
+		return
+	}
 	if e.index < 0 {
 		heap.Push(s, e)
 		return

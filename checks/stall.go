@@ -28,7 +28,7 @@ func (r *Runner) noticeStall(now time.Time) time.Duration {
 			// noticed only now.
 			u.giveUp = later(u.giveUp, now.Add(grace(e.spec.Timing.Timeout)))
 		}
-		if e.removed {
+		if e.removed || e.next.IsZero() {
 			continue
 		}
 		// Checks that became due meanwhile do not start all at once: they are

@@ -126,4 +126,4 @@ func (*ICMPOptions) NeedsTarget() TargetKind { return TargetHost }
 
 // NeedsTarget implements Options. A command is told its target where the
 // service has servers, and does without one otherwise.
-func (*ExecOptions) NeedsTarget() TargetKind { return TargetNone }
+func (*ExecOptions) NeedsTarget() TargetKind { return TargetMaybe }

@@ -48,7 +48,7 @@ func TestNeedsTarget(t *testing.T) {
 		got[typ.Name] = typ.New().NeedsTarget()
 	}
 	want := map[string]TargetKind{
-		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetNone,
+		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetMaybe,
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
 	}

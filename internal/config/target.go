@@ -17,7 +17,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_]
 
 // ParseTarget reads a check's target, as servers.addresses and check.address
 // have it: address:port for checks.TargetPort, an address for
-// checks.TargetHost, either for checks.TargetNone. An address may be a name.
+// checks.TargetHost, either for the other kinds. An address may be a name.
 // Source and Limit are left to the caller.
 func ParseTarget(kind checks.TargetKind, text string) (checks.Target, error) {
 	host, portText, err := splitTarget(text)

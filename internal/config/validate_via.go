@@ -7,7 +7,11 @@ import (
 	"rhid/internal/config/strict"
 )
 
-func needsTarget(c *Check) bool { return c.Options.NeedsTarget() != checks.TargetNone }
+// needsTarget says whether the check cannot do without a target.
+func needsTarget(c *Check) bool {
+	k := c.Options.NeedsTarget()
+	return k == checks.TargetHost || k == checks.TargetPort
+}
 
 // hasCheck says whether the name is there, be it of a check with errors.
 func (c *Config) hasCheck(name string) bool {

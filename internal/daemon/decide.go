@@ -17,7 +17,7 @@ func (l *loop) takeEvents(e checks.Event) {
 	var all []checks.Event
 	for more := true; more; {
 		all = append(all, e)
-		l.checks[e.ID] = known{e.State, e.Result.Detail}
+		l.checks[e.ID] = known{e.State, e.Why}
 		for _, s := range l.byCheck[e.ID] {
 			touched[s.name] = true
 		}
@@ -34,7 +34,7 @@ func (l *loop) takeEvents(e checks.Event) {
 	for _, e := range all {
 		l.journal.add(control.Event{
 			Time: e.At, Kind: "check", Subject: e.ID, What: e.State.String(),
-			Code: string(e.Result.Cause), Detail: e.Result.Detail,
+			Code: string(e.Result.Cause), Detail: e.Why,
 		})
 	}
 	l.tell()
