@@ -140,6 +140,15 @@ func (a *aim) lookup(ctx context.Context, host string) (netip.Addr, *failure) {
 	}
 }
 
+// dial looks the target up and connects to it.
+func (a *aim) dial(ctx context.Context) (net.Conn, *failure) {
+	addr, f := a.resolve(ctx)
+	if f != nil {
+		return nil, f
+	}
+	return a.dialAddr(ctx, netip.AddrPortFrom(addr, a.port))
+}
+
 // dialAddr opens a connection for net/http and crypto/tls.
 func (a *aim) dialAddr(ctx context.Context, to netip.AddrPort) (net.Conn, *failure) {
 	var from netip.AddrPort

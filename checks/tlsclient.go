@@ -42,6 +42,27 @@ func (s tlsSettings) problems() []Problem {
 	return ps
 }
 
+// unusedWithout are the problems of a type that does without TLS unless
+// another setting says so.
+func (s tlsSettings) unusedWithout(setting string) []Problem {
+	var ps []Problem
+	for _, k := range []struct {
+		key   string
+		given bool
+	}{
+		{"ca_file", s.caFile != ""},
+		{"cert_file", s.certFile != ""},
+		{"key_file", s.keyFile != ""},
+		{"server_name", s.serverName != ""},
+		{"skip_verify", s.skipVerify},
+	} {
+		if k.given {
+			ps = append(ps, Problem{k.key, "has no effect without " + setting})
+		}
+	}
+	return ps
+}
+
 // config reads the certificate files; a reload that makes a new Prober reads
 // them anew.
 func (s tlsSettings) config() (*tls.Config, error) {

@@ -36,6 +36,11 @@ func Types() []Type {
 			New:  func() Options { return new(ExecOptions) },
 		},
 		{
+			Name: "grpc",
+			Doc:  "asks a gRPC server for its health (grpc.health.v1), with or without TLS",
+			New:  func() Options { return new(GRPCOptions) },
+		},
+		{
 			Name: "udp",
 			Doc:  "sends a datagram and looks at the one that comes back",
 			New:  func() Options { return new(UDPOptions) },

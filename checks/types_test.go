@@ -51,6 +51,7 @@ func TestNeedsTarget(t *testing.T) {
 		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetMaybe,
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
+		"grpc": TargetPort,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -133,16 +134,20 @@ func TestProblems(t *testing.T) {
 		{"exec warning", &ExecOptions{Command: []string{"a"}, WarningIs: "maybe"}, []string{`warning_is: "maybe" is neither`}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := tt.opts.Problems()
-			if len(got) != len(tt.want) {
-				t.Fatalf("%+v, want %q", got, tt.want)
-			}
-			for i, p := range got {
-				if s := p.Key + ": " + p.Msg; !strings.HasPrefix(s, tt.want[i]) {
-					t.Errorf("%q, want %q", s, tt.want[i])
-				}
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { wantProblems(t, tt.opts, tt.want...) })
+	}
+}
+
+// wantProblems compares problems with the beginnings of "key: message".
+func wantProblems(t *testing.T, o Options, want ...string) {
+	t.Helper()
+	got := o.Problems()
+	if len(got) != len(want) {
+		t.Fatalf("%+v, want %q", got, want)
+	}
+	for i, p := range got {
+		if s := p.Key + ": " + p.Msg; !strings.HasPrefix(s, want[i]) {
+			t.Errorf("%q, want %q", s, want[i])
+		}
 	}
 }

@@ -24,6 +24,25 @@ var wrongChecks = []struct {
 		},
 		schema: true,
 	},
+	{
+		check: "{type: grpc, service: a b, ca_file: /etc/rhid/ca.pem}",
+		want: []string{
+			`rhid.yaml:10:30: checks.web.service: "a b" is not the name of a gRPC service`,
+			"rhid.yaml:10:44: checks.web.ca_file: has no effect without tls: true",
+		},
+	},
+	{
+		check: "{type: grpc, tls: true, cert_file: /etc/rhid/x.pem, authority: a/b}",
+		want: []string{
+			"rhid.yaml:10:8: checks.web.key_file: is missing: a client certificate needs cert_file and key_file",
+			`rhid.yaml:10:71: checks.web.authority: "a/b" is not a host name or host:port`,
+		},
+	},
+	{
+		check:  "{type: grpc, tls: maybe}",
+		want:   []string{`rhid.yaml:10:26: checks.web.tls: must be true or false, not "maybe"`},
+		schema: true,
+	},
 }
 
 func TestWrongChecks(t *testing.T) {
