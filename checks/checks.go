@@ -147,6 +147,7 @@ type Status struct {
 	Degraded    bool        `json:"degraded,omitempty"`
 	Maintenance bool        `json:"maintenance,omitempty"`
 	Rate        *RateStatus `json:"rate,omitempty"` // with a rate rule
+	Link        *LinkStatus `json:"link,omitempty"` // of a link
 }
 
 // Options are the type-specific settings of a check, as written in the

@@ -10,28 +10,33 @@ import (
 	"time"
 )
 
-// sickness is one way in which a host is made sick, and what is said of it.
-type sickness struct {
+// hostState is one state of this host, and what is said of it.
+type hostState struct {
 	name string
 	make string // commands that bring it about, one after the other, by semicolons
 	opts Options
 	want outcome
 }
 
-// judgeHost probes a host before and after each sickness, and prints type,
-// sickness and sentence.
-func judgeHost(t *testing.T, typ string, all []sickness) {
+// showHost brings the states about, one after the other: nothing heals.
+func showHost(t *testing.T, typ string, all []hostState) {
 	t.Helper()
-	for _, s := range all {
-		for _, line := range strings.Split(s.make, ";") {
-			if line = strings.TrimSpace(line); line != "" {
-				ipCommand(t, line)
-			}
+	rows := make([]sickness, len(all))
+	for i, s := range all {
+		rows[i] = sickness{
+			name: s.name, opts: s.opts, to: Target{Limit: time.Second},
+			makes: func(t *testing.T) func() {
+				for line := range strings.SplitSeq(s.make, ";") {
+					if line = strings.TrimSpace(line); line != "" {
+						ipCommand(t, line)
+					}
+				}
+				return func() {}
+			},
+			ok: s.want.OK, cause: s.want.Cause, says: s.want.Detail,
 		}
-		res := probeOnce(t, s.opts, Target{Limit: time.Second})
-		t.Logf("%-9s | %-34s | %s", typ, s.name, res.Detail)
-		wantOutcome(t, res, s.want)
 	}
+	showSicknesses(t, typ, rows)
 }
 
 // Every way in which an interface is of no use to a service.
@@ -47,7 +52,7 @@ func TestInterfaceSick(t *testing.T) {
 		with := func(addrs ...string) Options { return &InterfaceOptions{Device: "near", Addresses: addrs} }
 		good := outcome{true, CauseNone, "up, with carrier, all wanted addresses present"}
 		bad := func(text string) outcome { return outcome{false, CauseAnswer, text} }
-		judgeHost(t, "interface", []sickness{
+		showHost(t, "interface", []hostState{
 			{"healthy", "", near, outcome{true, CauseNone, "up, with carrier"}},
 			{"healthy, with addresses", "", with("10.1.1.1", "10.1.1.1/24", "fd00:1::1", "10.9.9.1"), good},
 			{"another prefix length", "", with("10.1.1.1/25"), bad("address 10.1.1.1/25 is not on near")},
@@ -95,7 +100,7 @@ func TestRouteSick(t *testing.T) {
 		v6 := &RouteOptions{Prefix: "fd00:100::/32", Via: []string{"fd00:0::2"}}
 		other := &RouteOptions{Prefix: "10.0.0.0/8", Table: 1000, Device: "near1"}
 		bad := func(text string) outcome { return outcome{false, CauseAnswer, text} }
-		judgeHost(t, "route", []sickness{
+		showHost(t, "route", []hostState{
 			{"no route", "", v4, bad("no route for 10.0.0.0/8 in table 254")},
 			{"healthy", "ip route add 10.0.0.0/8 via 10.1.0.2 metric 20", v4, outcome{true, CauseNone, "in the table, via 10.1.0.2 dev near0"}},
 			{"another neighbour is better", "ip route add 10.0.0.0/8 via 10.1.1.2 metric 10 proto 188", v4,

@@ -14,6 +14,7 @@ type judge struct {
 
 	health Health       // rise and fall
 	window *nOfM        // in its place, nil without a window
+	link   *linkWindow  // in the place of both, nil where the check is of no link
 	rate   *successRate // nil without a rate
 	slow   *slowness    // nil without a limit
 
@@ -40,11 +41,15 @@ func (j *judge) configure(s *Spec) {
 	j.timing, j.rules, j.passive = t, r, s.Passive
 	j.health.state = j.state
 	j.health.SetLimits(t.Rise, t.Fall)
-	j.window, j.rate, j.slow = nil, nil, nil
+	j.window, j.link, j.rate, j.slow = nil, nil, nil, nil
 	if r.Window.Size > 0 {
 		w := newNOfM(r.Window)
 		w.state = j.state
 		j.window = &w
+	}
+	if r.Link.Size > 0 {
+		j.link = newLinkWindow(r.Link)
+		j.link.state = j.state
 	}
 	if r.Rate.Over > 0 {
 		j.rate = newSuccessRate(r.Rate, !s.Passive)
@@ -78,9 +83,12 @@ func (j *judge) observe(res Result) (changed bool) {
 		ok, fail = 1, 0
 		j.warned = res.Degraded
 	}
-	if j.window != nil {
+	switch {
+	case j.link != nil:
+		j.link.observe(res)
+	case j.window != nil:
 		j.window.observe(res.OK)
-	} else {
+	default:
 		j.health.Observe(res)
 	}
 	if j.rate != nil {
@@ -143,16 +151,20 @@ func (j *judge) decide() (changed bool) {
 
 // base is what rise and fall, or the window, say.
 func (j *judge) base() State {
-	if j.window != nil {
+	switch {
+	case j.link != nil:
+		return j.link.state
+	case j.window != nil:
 		return j.window.state
+	default:
+		return j.health.State()
 	}
-	return j.health.State()
 }
 
 // streak is how many results speak against the state.
 func (j *judge) streak() int {
 	switch {
-	case j.passive:
+	case j.passive, j.link != nil:
 		return 0
 	case j.window != nil:
 		return j.window.streak()
@@ -164,7 +176,7 @@ func (j *judge) streak() int {
 // inDoubt says whether the next results matter more than usual.
 func (j *judge) inDoubt() bool {
 	switch {
-	case j.passive:
+	case j.passive, j.link != nil: // a window of a link needs probes at even distances
 		return false
 	case j.window != nil:
 		return j.window.inDoubt()
@@ -178,6 +190,8 @@ func (j *judge) why() string {
 	switch {
 	case j.passive:
 		return joined(j.rate.sentence(), j.detail)
+	case j.link != nil:
+		return joined(j.link.sentence(), "last: "+j.detail)
 	case j.state == Down && j.rate != nil && j.rate.state == Down && j.base() != Down:
 		return joined(j.rate.sentence(), "last: "+j.detail)
 	case j.state == Down && j.window != nil:

@@ -10,6 +10,7 @@ import "time"
 // rate with too few samples abstains, which is no objection.
 type Rules struct {
 	Window  Window  // in place of Rise and Fall
+	Link    Link    // in place of both, for a path that is probed
 	Rate    Rate    // of success; the only rule of a passive check
 	Latency Latency // makes Degraded, never Down
 }

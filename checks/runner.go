@@ -307,6 +307,9 @@ func (e *entry) status() Status {
 	if e.judge.rate != nil {
 		st.Rate = e.judge.rate.status()
 	}
+	if e.judge.link != nil {
+		st.Link = e.judge.link.status()
+	}
 	return st
 }
 
