@@ -90,29 +90,32 @@ type Announcer struct {
 	updates map[netip.Prefix]VIPStatus // not yet collected
 
 	// Owned by the goroutine of loop.
-	vips     map[netip.Prefix]*vip
-	dirty    map[netip.Prefix]bool
-	complete bool
+	adopted   []*VIP // the wanted set taken over last
+	vips      map[netip.Prefix]*vip
+	dirty     map[netip.Prefix]bool // to be worked out anew
+	undecided map[netip.Prefix]bool // Leave is wanted
+	timed     map[netip.Prefix]*vip // those that have a due
+	complete  bool
 }
 
 // aimed is a reconciler with the goal it is to be given and what is known of
 // the outcome.
 type aimed struct {
 	*Reconciler
-	goal    Goal
-	moved   map[netip.Prefix]bool // changed in goal since it was given last
-	waiting map[netip.Prefix]bool // changed in a goal whose outcome is not known
-	held    map[netip.Prefix]bool // in neither part of goal although it is decided
-	stale   bool                  // goal was not given yet as it is
-	n       uint64                // number of the goal given last
-	done    uint64                // number of the newest goal whose outcome was collected
-	status  map[netip.Prefix]RouteStatus
+	goal     map[netip.Prefix]Wish // none is Leave
+	complete bool                  // as it was given last
+	moved    map[netip.Prefix]bool // changed in goal since it was given last
+	waiting  map[netip.Prefix]bool // changed in a goal whose outcome is not known
+	held     map[netip.Prefix]bool // not in goal although it is decided
+	n        uint64                // number of the goal given last
+	done     uint64                // number of the newest goal whose outcome was collected
+	status   map[netip.Prefix]RouteStatus
 }
 
 func newAimed(t Target, pace Pace, log *slog.Logger) *aimed {
 	return &aimed{
 		Reconciler: NewReconciler(t, pace, log),
-		goal:       Goal{Routes: map[netip.Prefix]Route{}, Withdraw: map[netip.Prefix]bool{}},
+		goal:       map[netip.Prefix]Wish{},
 		moved:      map[netip.Prefix]bool{},
 		waiting:    map[netip.Prefix]bool{},
 		held:       map[netip.Prefix]bool{},
@@ -121,7 +124,7 @@ func newAimed(t Target, pace Pace, log *slog.Logger) *aimed {
 }
 
 type wanted struct {
-	vips     []VIP
+	vips     []*VIP
 	complete bool
 }
 
@@ -145,15 +148,17 @@ func newVIP() *vip {
 // None of them may be used by anybody else.
 func New(address Target, routes []Target, pace Pace, log *slog.Logger) *Announcer {
 	a := &Announcer{
-		log:     log,
-		address: newAimed(address, pace, log),
-		routes:  map[string]*aimed{},
-		wanted:  newLatest[wanted](),
-		changed: make(chan struct{}, 1),
-		status:  map[netip.Prefix]VIPStatus{},
-		updates: map[netip.Prefix]VIPStatus{},
-		vips:    map[netip.Prefix]*vip{},
-		dirty:   map[netip.Prefix]bool{},
+		log:       log,
+		address:   newAimed(address, pace, log),
+		routes:    map[string]*aimed{},
+		wanted:    newLatest[wanted](),
+		changed:   make(chan struct{}, 1),
+		status:    map[netip.Prefix]VIPStatus{},
+		updates:   map[netip.Prefix]VIPStatus{},
+		vips:      map[netip.Prefix]*vip{},
+		dirty:     map[netip.Prefix]bool{},
+		undecided: map[netip.Prefix]bool{},
+		timed:     map[netip.Prefix]*vip{},
 	}
 	for _, t := range routes {
 		a.routes[t.Name()] = newAimed(t, pace, log)
@@ -164,8 +169,9 @@ func New(address Target, routes []Target, pace Pace, log *slog.Logger) *Announce
 }
 
 // Set gives the whole wanted set. Until complete, what earlier lives of the
-// daemon left behind stays. Set never waits.
-func (a *Announcer) Set(vips []VIP, complete bool) {
+// daemon left behind stays. The VIPs must not change after; one that is the same
+// pointer as before costs next to nothing. Set never waits.
+func (a *Announcer) Set(vips []*VIP, complete bool) {
 	a.wanted.put(wanted{vips: slices.Clone(vips), complete: complete})
 }
 
@@ -245,24 +251,29 @@ func (a *Announcer) loop(ctx context.Context, signals <-chan struct{}) error {
 	}
 }
 
-// adopt takes the wanted set over. A VIP that is no longer in it is withdrawn
-// in the usual order and forgotten when gone.
+// adopt takes the wanted set over.
 func (a *Announcer) adopt(w wanted) {
-	a.complete = w.complete
+	last := a.adopted
+	a.complete, a.adopted = w.complete, w.vips
+	if !slices.EqualFunc(last, w.vips, func(x, y *VIP) bool { return x == y || x.Prefix == y.Prefix }) {
+		a.adoptAll(w.vips)
+		return
+	}
+	for i, want := range w.vips {
+		if want != last[i] {
+			a.adoptOne(want)
+		}
+	}
+}
+
+// adoptAll takes over a set of other VIPs. One that is no longer in it is
+// withdrawn in the usual order and forgotten when gone.
+func (a *Announcer) adoptAll(vips []*VIP) {
 	for _, v := range a.vips {
 		v.removed = true
 	}
-	for _, want := range w.vips {
-		v := a.vips[want.Prefix]
-		if v == nil {
-			v = newVIP()
-			a.vips[want.Prefix] = v
-			a.dirty[want.Prefix] = true
-		}
-		if !sameVIP(v.want, want) {
-			a.dirty[want.Prefix] = true
-		}
-		v.want, v.removed = want, false
+	for _, want := range vips {
+		a.adoptOne(want)
 	}
 	for p, v := range a.vips {
 		if !v.removed {
@@ -274,6 +285,19 @@ func (a *Announcer) adopt(w wanted) {
 			v.want.Bind = BindAnnouncing
 		}
 	}
+}
+
+func (a *Announcer) adoptOne(want *VIP) {
+	v := a.vips[want.Prefix]
+	if v == nil {
+		v = newVIP()
+		a.vips[want.Prefix] = v
+		a.dirty[want.Prefix] = true
+	}
+	if !sameVIP(v.want, *want) {
+		a.dirty[want.Prefix] = true
+	}
+	v.want, v.removed = *want, false
 }
 
 func sameVIP(a, b VIP) bool {

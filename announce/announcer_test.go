@@ -17,8 +17,8 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-func one(action Action, metric uint32) []VIP {
-	return []VIP{{
+func one(action Action, metric uint32) []*VIP {
+	return []*VIP{{
 		Prefix: pfx(vip1), Service: "atm", Action: action, Local: LocalAddress,
 		Linger: 3 * time.Second, Via: []string{"bgp"}, Attrs: Attrs{Metric: metric},
 	}}

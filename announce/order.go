@@ -1,7 +1,6 @@
 package announce
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -55,8 +54,8 @@ func (a *Announcer) noteReleased(p netip.Prefix, v *vip, now time.Time) {
 // the goals on. It returns when something will be due by time alone, zero if
 // nothing will.
 func (a *Announcer) aim(now time.Time) time.Time {
-	for p, v := range a.vips {
-		if !v.due.IsZero() && !now.Before(v.due) {
+	for p, v := range a.timed {
+		if !now.Before(v.due) {
 			a.dirty[p] = true
 		}
 	}
@@ -65,101 +64,92 @@ func (a *Announcer) aim(now time.Time) time.Time {
 			a.aimOne(p, v, now)
 		}
 	}
-	a.setComplete()
 	for name, r := range a.all {
 		a.give(name, r)
 	}
 	a.publish()
 	clear(a.dirty)
 	var next time.Time
-	for _, v := range a.vips {
+	for _, v := range a.timed {
 		next = earlier(next, v.due)
 	}
 	return next
 }
 
 func (a *Announcer) aimOne(p netip.Prefix, v *vip, now time.Time) {
+	delete(a.undecided, p)
+	delete(a.timed, p)
+	v.due = time.Time{}
 	if v.want.Action == Leave {
-		v.due = time.Time{}
-		for _, r := range a.all {
-			r.leave(p)
-		}
+		a.undecided[p] = true
+		a.leave(p)
 		return
 	}
 	a.noteReleased(p, v, now)
 	v.due = a.aimLocal(p, v, now)
 	v.due = earlier(v.due, a.aimRoutes(p, v, now))
-	if a.finished(p, v) {
+	switch {
+	case a.finished(p, v):
 		delete(a.vips, p)
-		for _, r := range a.all {
-			r.leave(p)
-		}
+		a.leave(p)
+	case !v.due.IsZero():
+		a.timed[p] = v
 	}
 }
 
-// setComplete lets the reconcilers prune what earlier lives left behind, once
-// every VIP is decided.
-func (a *Announcer) setComplete() {
-	undecided := 0
-	for _, v := range a.vips {
-		if v.want.Action == Leave {
-			undecided++
-		}
-	}
+func (a *Announcer) leave(p netip.Prefix) {
 	for _, r := range a.all {
-		complete := a.complete && undecided == 0 && len(r.held) == 0
-		r.stale = r.stale || complete != r.goal.Complete
-		r.goal.Complete = complete
+		r.leave(p)
 	}
 }
 
-// give hands a goal on when it is not the one given last.
+// give hands on what changed in a goal. Once every VIP is decided, the goal is
+// complete, and the reconciler prunes what earlier lives left behind.
 func (a *Announcer) give(name string, r *aimed) {
-	if !r.stale && r.n > 0 {
+	complete := a.complete && len(a.undecided) == 0 && len(r.held) == 0
+	if len(r.moved) == 0 && complete == r.complete && r.n > 0 {
 		return
 	}
-	r.stale = false
+	r.complete = complete
 	r.n++
-	r.Set(Goal{Routes: maps.Clone(r.goal.Routes), Withdraw: maps.Clone(r.goal.Withdraw), Complete: r.goal.Complete}, r.n)
+	wishes := make(map[netip.Prefix]Wish, len(r.moved))
 	for p := range r.moved {
+		wishes[p] = r.goal[p]
 		if v := a.vips[p]; v != nil {
 			v.asked[name] = r.n
 			r.waiting[p] = true
 		}
 	}
 	clear(r.moved)
+	r.Change(wishes, complete, r.n)
 }
 
 // want, withdraw and leave change the goal for one prefix. What moves is noted,
 // so that the number of the goal that carries it can be told to the VIP.
 func (r *aimed) want(route Route) {
-	delete(r.held, route.Prefix)
-	old, ok := r.goal.Routes[route.Prefix]
-	if ok && sameRoute(old, route) {
-		return
-	}
-	r.goal.Routes[route.Prefix] = route
-	delete(r.goal.Withdraw, route.Prefix)
-	r.moved[route.Prefix], r.stale = true, true
+	old := r.goal[route.Prefix]
+	r.set(route.Prefix, Wish{Announce, route}, old.Action == Announce && sameRoute(old.Route, route))
 }
 
 func (r *aimed) withdraw(p netip.Prefix) {
-	delete(r.held, p)
-	if r.goal.Withdraw[p] {
-		return
-	}
-	r.goal.Withdraw[p] = true
-	delete(r.goal.Routes, p)
-	r.moved[p], r.stale = true, true
+	r.set(p, Wish{Action: Withdraw}, r.goal[p].Action == Withdraw)
 }
 
 func (r *aimed) leave(p netip.Prefix) {
+	r.set(p, Wish{}, r.goal[p].Action == Leave)
+}
+
+func (r *aimed) set(p netip.Prefix, w Wish, same bool) {
 	delete(r.held, p)
-	if _, wanted := r.goal.Routes[p]; wanted || r.goal.Withdraw[p] {
-		delete(r.goal.Routes, p)
-		delete(r.goal.Withdraw, p)
-		r.moved[p], r.stale = true, true
+	switch {
+	case same:
+		return
+	case w.Action == Leave:
+		delete(r.goal, p)
+	default:
+		r.goal[p] = w
 	}
+	r.moved[p] = true
 }
 
 // hold is leave for a prefix whose outcome elsewhere must be known first.

@@ -3,6 +3,7 @@ package announce
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -31,11 +32,10 @@ func DefaultPace() Pace {
 	}
 }
 
-// Goal is everything a Reconciler is to bring about.
-type Goal struct {
-	Routes   map[netip.Prefix]Route // wanted
-	Withdraw map[netip.Prefix]bool  // decided not to be there
-	Complete bool                   // whatever is in neither goes too; else it is left as an earlier life left it
+// Wish is what is wanted of one prefix in a target.
+type Wish struct {
+	Action Action // Leave: as an earlier life left it, until the goal is complete
+	Route  Route  // meaningful with Announce
 }
 
 // RouteStatus is what one target has of one prefix.
@@ -102,10 +102,11 @@ type Reconciler struct {
 	target Target
 	pace   Pace
 	log    *slog.Logger
-	goals  *latest[numbered]
+	given  chan struct{} // capacity 1
 	done   atomic.Uint64 // number of the newest goal that was acted upon
 
 	mu      sync.Mutex
+	pending changes                      // given and not taken over yet
 	updates map[netip.Prefix]RouteStatus // not yet collected
 	changed chan struct{}
 
@@ -139,28 +140,40 @@ type try struct {
 func NewReconciler(t Target, pace Pace, log *slog.Logger) *Reconciler {
 	return &Reconciler{
 		target: t, pace: pace, log: log.With("target", t.Name()),
-		goals:   newLatest[numbered](),
-		updates: map[netip.Prefix]RouteStatus{},
-		changed: make(chan struct{}, 1),
-		goal:    map[netip.Prefix]Route{},
-		seen:    map[netip.Prefix]Seen{},
-		acked:   map[netip.Prefix]bool{},
-		tries:   map[netip.Prefix]*try{},
-		status:  map[netip.Prefix]RouteStatus{},
-		dirty:   map[netip.Prefix]bool{},
-		suspect: map[netip.Prefix]bool{},
+		given:    make(chan struct{}, 1),
+		pending:  changes{wishes: map[netip.Prefix]Wish{}},
+		updates:  map[netip.Prefix]RouteStatus{},
+		changed:  make(chan struct{}, 1),
+		goal:     map[netip.Prefix]Route{},
+		withdraw: map[netip.Prefix]bool{},
+		seen:     map[netip.Prefix]Seen{},
+		acked:    map[netip.Prefix]bool{},
+		tries:    map[netip.Prefix]*try{},
+		status:   map[netip.Prefix]RouteStatus{},
+		dirty:    map[netip.Prefix]bool{},
+		suspect:  map[netip.Prefix]bool{},
 	}
 }
 
-// numbered is a goal and its place in the series of goals.
-type numbered struct {
-	Goal
-	n uint64
+// changes lead from one goal to a later one.
+type changes struct {
+	wishes   map[netip.Prefix]Wish
+	complete bool
+	n        uint64
 }
 
-// Set gives the whole goal and its number, which grows. It never waits; only
-// the newest goal counts. The caller must not change g afterwards.
-func (r *Reconciler) Set(g Goal, n uint64) { r.goals.put(numbered{g, n}) }
+// Change changes the goal, which begins empty: the wish for each prefix given
+// takes the place of the one before. With complete, whatever has no wish is not
+// to be there either; else it is left as an earlier life left it. n is the number
+// of the goal that comes of it, and grows. Change never waits; of wishes for one
+// prefix only the newest counts.
+func (r *Reconciler) Change(wishes map[netip.Prefix]Wish, complete bool, n uint64) {
+	r.mu.Lock()
+	maps.Copy(r.pending.wishes, wishes)
+	r.pending.complete, r.pending.n = complete, n
+	r.mu.Unlock()
+	signal(r.given)
+}
 
 // Done returns the number of the newest goal that was acted upon, with what is
 // really there known; 0 before the first.
@@ -188,10 +201,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.goals.ready:
-			if g, ok := r.goals.take(); ok {
-				r.adopt(g)
-			}
+		case <-r.given:
+			r.adopt()
 		case <-r.target.Changes():
 			r.noteChange(time.Now())
 		case <-timer.C:
@@ -200,34 +211,41 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}
 }
 
-// adopt takes a new goal over. An object whose goal changed is tried at once,
-// however often it failed before.
-func (r *Reconciler) adopt(g numbered) {
-	moved := func(p netip.Prefix) {
-		delete(r.tries, p)
-		r.mark(p)
+// adopt takes over what changed in the goal. An object whose goal changed is
+// tried at once, however often it failed before.
+func (r *Reconciler) adopt() {
+	r.mu.Lock()
+	c := r.pending
+	r.pending.wishes = map[netip.Prefix]Wish{}
+	r.mu.Unlock()
+	for p, w := range c.wishes {
+		r.wish(p, w)
 	}
-	for p, old := range r.goal {
-		if now, ok := g.Routes[p]; !ok || !sameRoute(old, now) {
-			moved(p)
-		}
-	}
-	for p := range g.Routes {
-		if _, ok := r.goal[p]; !ok {
-			moved(p)
-		}
-	}
-	for p := range g.Withdraw {
-		if !r.withdraw[p] {
-			r.mark(p)
-		}
-	}
-	if g.Complete && !r.complete {
+	if c.complete && !r.complete {
 		for p := range r.seen {
 			r.mark(p)
 		}
 	}
-	r.number, r.goal, r.withdraw, r.complete = g.n, g.Routes, g.Withdraw, g.Complete
+	r.number, r.complete = c.n, c.complete
+}
+
+func (r *Reconciler) wish(p netip.Prefix, w Wish) {
+	old, wanted := r.goal[p]
+	if wanted && (w.Action != Announce || !sameRoute(old, w.Route)) || !wanted && w.Action == Announce {
+		delete(r.tries, p)
+		r.mark(p)
+	}
+	if w.Action == Withdraw && !r.withdraw[p] {
+		r.mark(p)
+	}
+	delete(r.goal, p)
+	delete(r.withdraw, p)
+	switch w.Action {
+	case Announce:
+		r.goal[p] = w.Route
+	case Withdraw:
+		r.withdraw[p] = true
+	}
 }
 
 // mark has a prefix looked at and its status told.

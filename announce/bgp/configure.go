@@ -70,7 +70,7 @@ func (s *Speaker) reconfigure(ctx context.Context, st Settings) error {
 		next[n.Address.String()] = n
 	}
 	s.mu.Lock()
-	s.set = st
+	s.set, s.allowed = st, nil
 	var drop []*neighbour
 	for key, n := range s.byKey {
 		conf, stays := next[key]

@@ -36,7 +36,8 @@ type Speaker struct {
 
 	mu         sync.Mutex
 	set        Settings
-	neighbours []*neighbour // sorted by place
+	allowed    map[netip.Prefix]bool // those of set, nil until they are needed
+	neighbours []*neighbour          // sorted by place
 	byKey      map[string]*neighbour
 	table      map[netip.Prefix]*entry
 	seq        uint64 // counts changes of table

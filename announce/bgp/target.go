@@ -184,10 +184,14 @@ func (s *Speaker) goingLocked() map[netip.Prefix]bool {
 	return going
 }
 
+// allowedLocked returns the prefixes that may be exported. The map must not be
+// changed.
 func (s *Speaker) allowedLocked() map[netip.Prefix]bool {
-	m := make(map[netip.Prefix]bool, len(s.set.Allowed))
-	for _, p := range s.set.Allowed {
-		m[p] = true
+	if s.allowed == nil {
+		s.allowed = make(map[netip.Prefix]bool, len(s.set.Allowed))
+		for _, p := range s.set.Allowed {
+			s.allowed[p] = true
+		}
 	}
-	return m
+	return s.allowed
 }

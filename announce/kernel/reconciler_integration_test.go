@@ -24,11 +24,11 @@ func TestUnderTheReconciler(t *testing.T) {
 	done := make(chan error, 2)
 	for target, want := range map[announce.Target][]announce.Route{w.Addresses(): vips, w.Routes(): announced} {
 		r := announce.NewReconciler(target, announce.DefaultPace(), slog.New(slog.DiscardHandler))
-		goal := announce.Goal{Routes: map[netip.Prefix]announce.Route{}, Complete: true}
+		wishes := map[netip.Prefix]announce.Wish{}
 		for _, route := range want {
-			goal.Routes[route.Prefix] = route
+			wishes[route.Prefix] = announce.Wish{Action: announce.Announce, Route: route}
 		}
-		r.Set(goal, 1)
+		r.Change(wishes, true, 1)
 		go func() { done <- r.Run(ctx) }()
 	}
 	defer func() {

@@ -101,10 +101,12 @@ func (l *loop) decideOf(touched map[string]bool, now time.Time) {
 	if l.m.limited {
 		touched = nil
 	}
-	for _, s := range l.m.services {
-		if touched == nil || touched[s.name] {
-			st, due := l.trackers[s.name].State(now)
-			l.states[s.name], l.dues[s.name] = l.routable(s, st), due
+	for _, s := range l.of(touched) {
+		st, due := l.trackers[s.name].State(now)
+		l.states[s.name] = l.routable(s, st)
+		delete(l.dues, s.name)
+		if !due.IsZero() {
+			l.dues[s.name] = due
 		}
 	}
 	l.rearm(now)
@@ -122,6 +124,20 @@ func (l *loop) decideOf(touched map[string]bool, now time.Time) {
 	for _, dec := range plan.Decisions {
 		l.note(dec, now)
 	}
+}
+
+// of returns the services of those names, nil for all.
+func (l *loop) of(names map[string]bool) []*service {
+	if names == nil {
+		return l.m.services
+	}
+	some := make([]*service, 0, len(names))
+	for name := range names {
+		if s := l.byName[name]; s != nil {
+			some = append(some, s)
+		}
+	}
+	return some
 }
 
 // change is a decision to be told, and the one before it.
@@ -146,7 +162,7 @@ func (l *loop) tell() {
 func (l *loop) rearm(now time.Time) {
 	next := l.due(now)
 	for _, due := range l.dues {
-		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
+		if next.IsZero() || due.Before(next) {
 			next = due
 		}
 	}
@@ -172,7 +188,7 @@ func (l *loop) push(touched map[string]bool) {
 	if touched == nil || l.wanted == nil {
 		l.wanted = l.m.wanted(l.plan, l.phase)
 	} else {
-		l.m.rewant(l.wanted, touched, l.plan, l.phase)
+		l.m.rewant(l.wanted, l.of(touched), l.plan, l.phase)
 	}
 	l.d.announcer.Set(l.wanted, len(l.undecided) == 0)
 }

@@ -53,8 +53,8 @@ type loop struct {
 	states    map[string]services.State
 	dues      map[string]time.Time // when a service's readiness changes by time alone
 	undecided map[string]bool
-	wanted    []announce.VIP // as the announcer was told last
-	news      []change       // not told to people yet
+	wanted    []*announce.VIP // as the announcer was told last
+	news      []change        // not told to people yet
 	plan      map[string]services.Decision
 	changed   map[string]time.Time                           // when a service's verdict last changed
 	announced map[string]bool                                // routes last reported as announced, by prefix and target

@@ -54,6 +54,7 @@ type service struct {
 	std     []uint32
 	large   []announce.LargeCommunity
 	made    map[attrKey]announce.Attrs // by the event loop, as they are needed
+	first   int                        // index of its first VIP in the wanted set, by the event loop
 }
 
 // newModel builds the model of node from cfg.

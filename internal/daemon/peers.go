@@ -111,13 +111,10 @@ func (m *model) deciding(some map[string]bool) []services.Service {
 
 func (l *loop) ownView(now time.Time, some map[string]bool) services.View {
 	v := services.View{Alive: true, Fresh: now.Sub(l.started) < l.settleTimeout(), Services: map[string]services.State{}}
-	for name, st := range l.states {
-		if some != nil && !some[name] {
-			continue
-		}
-		act := l.acts[name]
-		st.Announcing, st.Rank, st.Exported = act.announcing(), act.rank, l.exported[name].all
-		v.Services[name] = st
+	for _, s := range l.of(some) {
+		st, act := l.states[s.name], l.acts[s.name]
+		st.Announcing, st.Rank, st.Exported = act.announcing(), act.rank, l.exported[s.name].all
+		v.Services[s.name] = st
 	}
 	return v
 }

@@ -15,9 +15,10 @@ const gracefulShutdown = 0xFFFF0000
 // wanted turns the plan into the whole wanted set of the announcer. While
 // draining, what would be announced goes out with the worst rank and
 // GRACEFUL_SHUTDOWN; when withdrawing, nothing is announced.
-func (m *model) wanted(plan map[string]services.Decision, phase phase) []announce.VIP {
-	out := make([]announce.VIP, 0, len(m.services))
+func (m *model) wanted(plan map[string]services.Decision, phase phase) []*announce.VIP {
+	out := make([]*announce.VIP, 0, len(m.services))
 	for _, s := range m.services {
+		s.first = len(out)
 		for _, p := range s.conf.VIPs {
 			out = append(out, m.want(s, p, plan[s.name], phase))
 		}
@@ -26,20 +27,16 @@ func (m *model) wanted(plan map[string]services.Decision, phase phase) []announc
 }
 
 // rewant makes the VIPs of some services anew in a wanted set.
-func (m *model) rewant(set []announce.VIP, some map[string]bool, plan map[string]services.Decision, phase phase) {
-	i := 0
-	for _, s := range m.services {
-		for _, p := range s.conf.VIPs {
-			if some[s.name] {
-				set[i] = m.want(s, p, plan[s.name], phase)
-			}
-			i++
+func (m *model) rewant(set []*announce.VIP, some []*service, plan map[string]services.Decision, phase phase) {
+	for _, s := range some {
+		for i, p := range s.conf.VIPs {
+			set[s.first+i] = m.want(s, p, plan[s.name], phase)
 		}
 	}
 }
 
 // want is one VIP with all that is wanted of it.
-func (m *model) want(s *service, p netip.Prefix, d services.Decision, phase phase) announce.VIP {
+func (m *model) want(s *service, p netip.Prefix, d services.Decision, phase phase) *announce.VIP {
 	action, rank := actionOf(d.Verdict), d.Rank
 	if phase >= phaseWithdrawing && action != announce.Leave {
 		action = announce.Withdraw
@@ -47,7 +44,7 @@ func (m *model) want(s *service, p netip.Prefix, d services.Decision, phase phas
 	if phase == phaseDraining || d.Degraded {
 		rank = len(s.conf.Order)
 	}
-	return announce.VIP{
+	return &announce.VIP{
 		Prefix: p, Service: s.name, Action: action,
 		Attrs: s.attrs(m, rank, phase == phaseDraining || d.Verdict == services.Hold && d.Draining),
 		Bind:  bindOf(s.vip.Bind), Local: localOf(s), Linger: s.vip.Linger, Via: s.conf.Via,
