@@ -10,7 +10,9 @@ package announce
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -27,6 +29,37 @@ type Attrs struct {
 	LocalPref        uint32           `json:"local_preference,omitempty"` // iBGP only; 0 leaves it out
 	Communities      []uint32         `json:"communities,omitempty"`      // RFC 1997, sorted
 	LargeCommunities []LargeCommunity `json:"large_communities,omitempty"`
+	Origin           Origin           `json:"origin,omitempty"`
+	Bandwidth        uint32           `json:"link_bandwidth,omitempty"` // Mbit/s, a link-bandwidth community for weighted ECMP; 0 leaves it out
+}
+
+// Origin is BGP's ORIGIN attribute (RFC 4271, 5.1.1).
+type Origin uint8
+
+// The values of ORIGIN, as on the wire.
+const (
+	OriginIGP Origin = iota
+	OriginEGP
+	OriginIncomplete
+)
+
+// Equal says whether a and b are the same in every attribute.
+func (a Attrs) Equal(b Attrs) bool {
+	return a.Rank == b.Rank && a.Metric == b.Metric && a.Prepend == b.Prepend && a.LocalPref == b.LocalPref &&
+		a.Origin == b.Origin && a.Bandwidth == b.Bandwidth &&
+		slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities)
+}
+
+// Towards is what differs from a route's Attrs at some places. Neither map nor
+// attributes are changed once made.
+type Towards struct {
+	Attrs  map[string]Attrs // by Place.Name: these instead
+	Except []string         // places that are not told at all, sorted
+}
+
+// Equal says whether both ask for the same.
+func (t Towards) Equal(o Towards) bool {
+	return slices.Equal(t.Except, o.Except) && maps.EqualFunc(t.Attrs, o.Attrs, Attrs.Equal)
 }
 
 // Route is one prefix wanted in one target.
@@ -35,6 +68,7 @@ type Route struct {
 	Service string
 	Local   LocalMode // how the VIP is local; only the address target looks at it
 	Attrs   Attrs
+	Towards Towards // only the BGP target has places that may differ
 }
 
 // LocalMode is how a VIP is made local on the host.

@@ -57,6 +57,7 @@ type VIP struct {
 	Linger  time.Duration // how long it stays local after the route is out
 	Via     []string      // names of the targets that announce it
 	Attrs   Attrs
+	Towards Towards // what differs at some BGP neighbours
 }
 
 // VIPStatus is what is known of one VIP.
@@ -65,6 +66,8 @@ type VIPStatus struct {
 	Service string                 `json:"service"`
 	Action  Action                 `json:"action"`
 	Attrs   Attrs                  `json:"attrs"`
+	Towards map[string]Attrs       `json:"towards,omitempty"`  // by place: attributes that differ there
+	Except  []string               `json:"not_told,omitempty"` // places that are not told of it
 	Local   RouteStatus            `json:"local"`
 	Routes  map[string]RouteStatus `json:"routes"` // by target
 }
@@ -301,7 +304,9 @@ func (a *Announcer) adoptOne(want *VIP) {
 }
 
 func sameVIP(a, b VIP) bool {
-	route := func(v VIP) Route { return Route{Service: v.Service, Local: v.Local, Attrs: v.Attrs} }
+	route := func(v VIP) Route {
+		return Route{Service: v.Service, Local: v.Local, Attrs: v.Attrs, Towards: v.Towards}
+	}
 	return a.Action == b.Action && a.Bind == b.Bind && a.Linger == b.Linger &&
 		slices.Equal(a.Via, b.Via) && sameRoute(route(a), route(b))
 }
@@ -323,6 +328,7 @@ func (a *Announcer) publish() {
 		}
 		st := VIPStatus{
 			Prefix: p, Service: v.want.Service, Action: v.want.Action, Attrs: v.want.Attrs,
+			Towards: v.want.Towards.Attrs, Except: v.want.Towards.Except,
 			Local: a.address.status[p], Routes: make(map[string]RouteStatus, len(a.routes)),
 		}
 		for name, r := range a.routes {

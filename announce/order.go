@@ -200,7 +200,7 @@ func (a *Announcer) aimRoutes(p netip.Prefix, v *vip, now time.Time) (due time.T
 		v.up[name] = up && slices.Contains(v.want.Via, name)
 		switch {
 		case v.up[name]:
-			r.want(Route{Prefix: p, Service: v.want.Service, Attrs: v.want.Attrs})
+			r.want(Route{Prefix: p, Service: v.want.Service, Attrs: v.want.Attrs, Towards: v.want.Towards})
 			v.released = time.Time{}
 		case hold:
 			r.hold(p)

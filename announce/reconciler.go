@@ -254,11 +254,7 @@ func (r *Reconciler) mark(p netip.Prefix) {
 }
 
 func sameRoute(a, b Route) bool {
-	return a.Service == b.Service && a.Local == b.Local &&
-		a.Attrs.Rank == b.Attrs.Rank && a.Attrs.Metric == b.Attrs.Metric &&
-		a.Attrs.Prepend == b.Attrs.Prepend && a.Attrs.LocalPref == b.Attrs.LocalPref &&
-		slices.Equal(a.Attrs.Communities, b.Attrs.Communities) &&
-		slices.Equal(a.Attrs.LargeCommunities, b.Attrs.LargeCommunities)
+	return a.Service == b.Service && a.Local == b.Local && a.Attrs.Equal(b.Attrs) && a.Towards.Equal(b.Towards)
 }
 
 // noteChange brings the next read forward, and the next attempt at objects

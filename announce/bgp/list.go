@@ -49,7 +49,7 @@ func (s *Speaker) listTable() error {
 	s.mu.Lock()
 	began, busy := s.seq, s.changing > 0
 	s.mu.Unlock()
-	found := map[netip.Prefix]announce.Attrs{}
+	found := map[netip.Prefix]foundPath{}
 	for _, f := range []*api.Family{family4(), family6()} {
 		var bad error
 		err := s.bgp.ListPath(context.Background(), &api.ListPathRequest{TableType: api.TableType_GLOBAL, Family: f}, func(d *api.Destination) {
@@ -74,36 +74,45 @@ func (s *Speaker) listTable() error {
 	return nil
 }
 
+// foundPath is a path of the global table.
+type foundPath struct {
+	attrs announce.Attrs
+	mark  int
+}
+
 // take adds a destination of the global table to found. Nothing but rhid's own
 // paths gets into the table, one for each prefix.
-func take(found map[netip.Prefix]announce.Attrs, d *api.Destination) error {
+func take(found map[netip.Prefix]foundPath, d *api.Destination) error {
 	p, err := netip.ParsePrefix(d.GetPrefix())
 	if err != nil {
 		return fmt.Errorf("destination: %w", err)
 	}
 	for _, path := range d.GetPaths() {
-		if found[p], err = decode(path); err != nil {
+		a, mark, err := decode(path)
+		if err != nil {
 			return fmt.Errorf("destination %v: %w", p, err)
 		}
+		found[p] = foundPath{a, mark}
 	}
 	return nil
 }
 
 // correctLocked makes the book say what was found.
-func (s *Speaker) correctLocked(found map[netip.Prefix]announce.Attrs) {
+func (s *Speaker) correctLocked(found map[netip.Prefix]foundPath) {
 	wrong := 0
 	for p, e := range s.table {
-		a, ok := found[p]
-		if ok && sameAttrs(a, e.route.Attrs) {
+		f, ok := found[p]
+		f.attrs.Prepend = e.route.Attrs.Prepend // which the mark stands for
+		if ok && f.mark == e.mark && sameAttrs(f.attrs, e.route.Attrs) {
 			delete(found, p)
 			continue
 		}
 		wrong++
 		delete(s.table, p)
 	}
-	for p, a := range found {
+	for p, f := range found {
 		wrong++
-		s.table[p] = newEntry(announce.Route{Prefix: p, Attrs: a})
+		s.table[p] = newEntry(s.special.route(p, f.attrs, f.mark), f.mark)
 	}
 	if wrong > 0 {
 		s.log.Error("the table of GoBGP was not as rhid left it", "prefixes", wrong)

@@ -120,12 +120,27 @@ func (s *Speaker) allowExtended(ctx context.Context, list []*neighbour) {
 	}
 }
 
-// refilter sets the policies anew from the settings and the sessions.
+// refilter sets the policies anew from the settings, the sessions and the
+// routes.
 func (s *Speaker) refilter(ctx context.Context) error {
-	s.mu.Lock()
-	set, extended := s.set, s.extendedLocked()
-	s.mu.Unlock()
-	return s.bgp.SetPolicies(ctx, buildPolicies(set, extended))
+	return s.call(ctx, s.filterOps, "setting the filter", func() error {
+		s.mu.Lock()
+		s.special.prune(s.table)
+		req := buildPolicies(s.set, s.extendedLocked(), s.special)
+		marks := s.special.sorted()
+		s.mu.Unlock()
+		if err := s.bgp.SetPolicies(ctx, req); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, m := range marks {
+			if x := s.special.byMark[m]; x != nil {
+				x.inForce = true
+			}
+		}
+		return nil
+	})
 }
 
 // extendedLocked returns the neighbours whose present session negotiated

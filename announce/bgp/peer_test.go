@@ -232,7 +232,16 @@ func describe(u *bgp.BGPUpdate) string {
 			out = append(out, fmt.Sprint("communities ", a.Value))
 		case *bgp.PathAttributeLargeCommunities:
 			out = append(out, fmt.Sprint("large ", a.Values))
+		case *bgp.PathAttributeExtendedCommunities:
+			for _, c := range a.Value {
+				if bw, ok := c.(*bgp.LinkBandwidthExtended); ok {
+					out = append(out, fmt.Sprint("bandwidth ", bw.Bandwidth))
+				}
+			}
 		case *bgp.PathAttributeOrigin:
+			if a.Value != 0 {
+				out = append(out, fmt.Sprint("origin ", a.Value))
+			}
 		default:
 			out = append(out, fmt.Sprintf("%T", a))
 		}

@@ -20,10 +20,7 @@ func (n *neighbour) wantedPlace(p netip.Prefix, e *entry, allowed bool) announce
 	if !n.established() {
 		return pending(n.downSince(e.at), n.notEstablished())
 	}
-	sum := e.ebgp
-	if n.ibgp {
-		sum = e.ibgp
-	}
+	sum := e.sum(n)
 	sent, told := n.sent[p]
 	switch {
 	case told && sent.sum == sum && n.listed != nil && sent.at.Before(n.listedAt) && !n.listed[p]:
@@ -39,6 +36,14 @@ func (n *neighbour) wantedPlace(p netip.Prefix, e *entry, allowed bool) announce
 	default:
 		return pending(later(e.at, n.up), "the UPDATE is not written yet")
 	}
+}
+
+// mayHave says whether n was told p and has not confirmed the withdraw.
+func (n *neighbour) mayHave(p netip.Prefix) bool {
+	_, sent := n.sent[p]
+	_, left := n.left[p]
+	_, stale := n.stale[p]
+	return sent || left || stale
 }
 
 // cannotExport says why a route can never go to n as things are configured.

@@ -32,7 +32,7 @@ func TestPlacesAreOfTheFamily(t *testing.T) {
 			s := &Speaker{
 				set:        Settings{Allowed: []netip.Prefix{p}},
 				neighbours: test.neighbours,
-				table:      map[netip.Prefix]*entry{p: newEntry(announce.Route{Prefix: p})},
+				table:      map[netip.Prefix]*entry{p: newEntry(announce.Route{Prefix: p}, 0)},
 			}
 			seen, err := s.Read(t.Context())
 			if err != nil {

@@ -59,8 +59,9 @@ func (n Neighbour) exports(v4, extended bool) bool {
 }
 
 // buildPolicies returns the whole filter. extended has the neighbours whose
-// present session negotiated RFC 8950.
-func buildPolicies(st Settings, extended map[netip.Addr]bool) *api.SetPoliciesRequest {
+// present session negotiated RFC 8950, special the routes that look different
+// to different neighbours.
+func buildPolicies(st Settings, extended map[netip.Addr]bool, special *specials) *api.SetPoliciesRequest {
 	req := &api.SetPoliciesRequest{}
 	have := map[bool]bool{}
 	for _, v4 := range []bool{true, false} {
@@ -70,13 +71,22 @@ func buildPolicies(st Settings, extended map[netip.Addr]bool) *api.SetPoliciesRe
 		}
 	}
 	var ebgp []string
-	var accept []*api.Statement
+	var accept, own []*api.Statement
+	hosts := map[netip.Addr]bool{}
 	for i, n := range st.Neighbours {
 		host := n.Address.WithZone("")
 		cidr := netip.PrefixFrom(host, host.BitLen()).String()
 		set := fmt.Sprintf("rhid-neighbour-%d", i)
 		req.DefinedSets = append(req.DefinedSets, &api.DefinedSet{
 			DefinedType: api.DefinedType_NEIGHBOR, Name: set, List: []string{cidr}})
+		if !hosts[host] { // the same link-local address on another link is the same to GoBGP
+			hosts[host] = true
+			if kept, refuse := special.refusal(set, n); kept != nil {
+				req.DefinedSets = append(req.DefinedSets, kept)
+				own = append(own, refuse)
+			}
+			own = append(own, special.statements(set, n, st.ASN)...)
+		}
 		if n.ASN != st.ASN {
 			ebgp = append(ebgp, cidr)
 		}
@@ -86,11 +96,11 @@ func buildPolicies(st Settings, extended map[netip.Addr]bool) *api.SetPoliciesRe
 			}
 		}
 	}
-	export := &api.Policy{Name: exportPolicy}
+	export := &api.Policy{Name: exportPolicy, Statements: own}
 	if len(ebgp) > 0 {
 		req.DefinedSets = append(req.DefinedSets, &api.DefinedSet{
 			DefinedType: api.DefinedType_NEIGHBOR, Name: setEBGP, List: ebgp})
-		export.Statements = prependStatements(st.ASN)
+		export.Statements = append(export.Statements, prependStatements(st.ASN)...)
 	}
 	export.Statements = append(export.Statements, accept...)
 	// The import policy also judges local paths, which must get in.
@@ -141,7 +151,7 @@ func marksWith(bit int) []string {
 	var out []string
 	for _, v4 := range []bool{true, false} {
 		for n := bit; n <= maxPrepend; n += 2 * bit {
-			a := prependMark(v4, n)
+			a := markAddr(v4, n)
 			out = append(out, netip.PrefixFrom(a, a.BitLen()-bits.TrailingZeros(uint(bit))).String())
 		}
 	}

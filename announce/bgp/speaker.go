@@ -28,7 +28,7 @@ type Speaker struct {
 
 	// One call at a time of each kind: calls that time out while GoBGP is
 	// stuck must not pile up or overtake each other.
-	tableOps, peerOps, lookOps chan struct{}
+	tableOps, peerOps, lookOps, filterOps chan struct{}
 
 	seen    sightings
 	changes chan struct{} // for announce.Target
@@ -40,6 +40,7 @@ type Speaker struct {
 	neighbours []*neighbour          // sorted by place
 	byKey      map[string]*neighbour
 	table      map[netip.Prefix]*entry
+	special    *specials
 	seq        uint64 // counts changes of table
 	changing   int    // calls that change GoBGP's table right now
 	removed    map[netip.Prefix]time.Time
@@ -56,9 +57,31 @@ var _ announce.Target = (*Speaker)(nil)
 
 // entry is one of rhid's routes in the global table.
 type entry struct {
-	route      announce.Route // attributes normalised
-	at         time.Time
-	ebgp, ibgp uint64 // fingerprints of what the two kinds of neighbour should get
+	route announce.Route // attributes normalised
+	mark  int            // in GoBGP's table, see markAddr
+	at    time.Time
+	sums  sums            // of what neighbours should get
+	own   map[string]sums // the same at places with attributes of their own
+}
+
+// sums are fingerprints of what the two kinds of neighbours get.
+type sums struct{ ebgp, ibgp uint64 }
+
+func sumsOf(a announce.Attrs) sums { return sums{wanted(a, false).sum(), wanted(a, true).sum()} }
+
+// told says whether the route is meant for a place.
+func (e *entry) told(place string) bool { return !slices.Contains(e.route.Towards.Except, place) }
+
+// sum is the fingerprint of what a neighbour should get.
+func (e *entry) sum(n *neighbour) uint64 {
+	s, ok := e.own[n.place]
+	if !ok {
+		s = e.sums
+	}
+	if n.ibgp {
+		return s.ibgp
+	}
+	return s.ebgp
 }
 
 // Start starts GoBGP, listens and begins the sessions. Sessions are kept up
@@ -77,10 +100,10 @@ func Start(ctx context.Context, st Settings, log *slog.Logger) (*Speaker, error)
 	}
 	s := &Speaker{
 		log:      log,
-		tableOps: make(chan struct{}, 1), peerOps: make(chan struct{}, 1), lookOps: make(chan struct{}, 1),
+		tableOps: make(chan struct{}, 1), peerOps: make(chan struct{}, 1), lookOps: make(chan struct{}, 1), filterOps: make(chan struct{}, 1),
 		changes: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		set: st, byKey: map[string]*neighbour{},
-		table: map[netip.Prefix]*entry{}, removed: map[netip.Prefix]time.Time{},
+		table: map[netip.Prefix]*entry{}, special: newSpecials(), removed: map[netip.Prefix]time.Time{},
 		news: make(chan struct{}),
 		seen: sightings{at: map[netip.Prefix]map[string]Sighting{}, changed: make(chan struct{}, 1)},
 	}
@@ -108,8 +131,8 @@ func (s *Speaker) begin(ctx context.Context) error {
 		if err := s.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
 			return err
 		}
-		if err := s.bgp.SetPolicies(ctx, buildPolicies(s.set, nil)); err != nil {
-			return fmt.Errorf("setting the filter: %w", err)
+		if err := s.refilter(ctx); err != nil {
+			return err
 		}
 		if err := s.assignPolicies(ctx); err != nil {
 			return err

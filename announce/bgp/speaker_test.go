@@ -101,7 +101,7 @@ func TestTableIsCompared(t *testing.T) {
 	r := newRouter(t, "127.0.1.1", routeASN)
 	b := start(t, "192.0.2.10/32 192.0.2.11/32", r.neighbour())
 	b.put("192.0.2.10/32", announce.Attrs{Metric: 1})
-	path, err := encode(announce.Route{Prefix: netip.MustParsePrefix("192.0.2.10/32")})
+	path, err := encode(announce.Route{Prefix: netip.MustParsePrefix("192.0.2.10/32")}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

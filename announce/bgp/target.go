@@ -3,7 +3,9 @@ package bgp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"rhid/announce"
@@ -20,7 +22,8 @@ func (s *Speaker) Changes() <-chan struct{} { return s.changes }
 // Same says whether the route in the table has all attributes of r. The rank
 // is no attribute: whoever wants it on the wire puts it into a community.
 func (s *Speaker) Same(r announce.Route, seen announce.Seen) bool {
-	return seen.Here && seen.Route.Prefix == r.Prefix && sameAttrs(normalise(r.Attrs), normalise(seen.Route.Attrs))
+	r, at := normal(r), normal(seen.Route)
+	return seen.Here && at.Prefix == r.Prefix && sameAttrs(r.Attrs, at.Attrs) && r.Towards.Equal(at.Towards)
 }
 
 // Put adds r to the global table, in the place of an earlier route for the
@@ -30,25 +33,57 @@ func (s *Speaker) Put(ctx context.Context, r announce.Route) error {
 	if !r.Prefix.IsValid() || r.Prefix != r.Prefix.Masked() {
 		return fmt.Errorf("bgp: %v is not a prefix", r.Prefix)
 	}
-	if r.Attrs.Prepend < 0 || r.Attrs.Prepend > maxPrepend {
-		return fmt.Errorf("bgp: %v: %d prepends are not between 0 and %d", r.Prefix, r.Attrs.Prepend, maxPrepend)
+	if err := checkPrepends(r); err != nil {
+		return err
 	}
-	r.Attrs = normalise(r.Attrs)
-	path, err := encode(r)
+	r = normal(r)
+	return s.call(ctx, s.tableOps, "adding "+r.Prefix.String(), func() error { return s.put(ctx, r) })
+}
+
+// checkPrepends refuses what the marks have no room for.
+func checkPrepends(r announce.Route) error {
+	for _, a := range append(slices.Collect(maps.Values(r.Towards.Attrs)), r.Attrs) {
+		if a.Prepend < 0 || a.Prepend > maxPrepend {
+			return fmt.Errorf("bgp: %v: %d prepends are not between 0 and %d", r.Prefix, a.Prepend, maxPrepend)
+		}
+	}
+	return nil
+}
+
+// put adds r, whose attributes are normalised. What it says to whom must be in
+// the filter before GoBGP has it.
+func (s *Speaker) put(ctx context.Context, r announce.Route) error {
+	s.mu.Lock()
+	mark, inForce, err := s.special.mark(r)
+	s.special.busy = mark
+	stopping, asn := s.stopping, s.set.ASN
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.special.busy = 0
+		s.mu.Unlock()
+	}()
+	if err == nil && stopping {
+		err = errStopped
+	}
 	if err != nil {
 		return err
 	}
-	return s.call(ctx, s.tableOps, "adding "+r.Prefix.String(), func() error {
-		if s.isStopping() {
-			return errStopped
-		}
-		return s.change(func() error {
-			_, err := s.bgp.AddPath(ctx, &api.AddPathRequest{Path: path})
+	if !inForce {
+		if err := s.refilter(ctx); err != nil {
 			return err
-		}, func() {
-			s.table[r.Prefix] = newEntry(r)
-			delete(s.removed, r.Prefix)
-		})
+		}
+	}
+	path, err := encode(r, mark, asn)
+	if err != nil {
+		return err
+	}
+	return s.change(func() error {
+		_, err := s.bgp.AddPath(ctx, &api.AddPathRequest{Path: path})
+		return err
+	}, func() {
+		s.table[r.Prefix] = newEntry(r, mark)
+		delete(s.removed, r.Prefix)
 	})
 }
 
@@ -62,7 +97,7 @@ func (s *Speaker) Remove(ctx context.Context, p netip.Prefix) error {
 }
 
 func (s *Speaker) remove(ctx context.Context, p netip.Prefix) error {
-	path, err := encode(announce.Route{Prefix: p})
+	path, err := encode(announce.Route{Prefix: p}, 0, 0)
 	if err != nil {
 		return err
 	}
@@ -96,8 +131,13 @@ func (s *Speaker) change(f func() error, note func()) error {
 	return err
 }
 
-func newEntry(r announce.Route) *entry {
-	return &entry{route: r, at: time.Now(), ebgp: wanted(r.Attrs, false).sum(), ibgp: wanted(r.Attrs, true).sum()}
+func newEntry(r announce.Route, mark int) *entry {
+	e := &entry{route: r, mark: mark, at: time.Now(), sums: sumsOf(r.Attrs), own: map[string]sums{}}
+	for place, a := range r.Towards.Attrs {
+		a.Bandwidth = r.Attrs.Bandwidth
+		e.own[place] = sumsOf(a)
+	}
+	return e
 }
 
 func (s *Speaker) isStopping() bool {
@@ -126,7 +166,12 @@ func (s *Speaker) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, err
 		mine := places[:0:len(s.neighbours)]
 		places = places[len(s.neighbours):]
 		for _, n := range takers[p.Addr().Is4()] {
-			mine = append(mine, n.wantedPlace(p, e, allowed[p]))
+			switch {
+			case e.told(n.place):
+				mine = append(mine, n.wantedPlace(p, e, allowed[p]))
+			case n.mayHave(p):
+				mine = append(mine, n.unwantedPlace(p, e.at))
+			}
 		}
 		out[p] = announce.Seen{Here: true, Route: e.route, Places: mine}
 	}

@@ -222,12 +222,12 @@ func TestReasons(t *testing.T) {
 func TestPrependMarks(t *testing.T) {
 	for _, v4 := range []bool{true, false} {
 		for n := 0; n <= maxPrepend; n++ {
-			if got, ok := prependOf(prependMark(v4, n)); !ok || got != n {
-				t.Errorf("%v: read back as %d, %v", prependMark(v4, n), got, ok)
+			if got, ok := markOf(markAddr(v4, n)); !ok || got != n {
+				t.Errorf("%v: read back as %d, %v", markAddr(v4, n), got, ok)
 			}
 			sum := 0 // what the statements add up to
 			for bit := 1; bit <= maxPrepend; bit <<= 1 {
-				if slices.ContainsFunc(marksWith(bit), func(s string) bool { return netip.MustParsePrefix(s).Contains(prependMark(v4, n)) }) {
+				if slices.ContainsFunc(marksWith(bit), func(s string) bool { return netip.MustParsePrefix(s).Contains(markAddr(v4, n)) }) {
 					sum += bit
 				}
 			}
@@ -236,9 +236,21 @@ func TestPrependMarks(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range []string{"0.0.0.32", "10.0.0.1", "100::20", "fe80::1", "2001:db8::1"} {
-		if n, ok := prependOf(netip.MustParseAddr(a)); ok {
-			t.Errorf("%s counts as the mark of %d prepends", a, n)
+	for _, n := range []int{firstSpecial, 256, 70_000, lastSpecial} {
+		for _, v4 := range []bool{true, false} {
+			if got, ok := markOf(markAddr(v4, n)); !ok || got != n {
+				t.Errorf("%v: read back as %d, %v", markAddr(v4, n), got, ok)
+			}
+			for bit := 1; bit <= maxPrepend; bit <<= 1 {
+				if slices.ContainsFunc(marksWith(bit), func(s string) bool { return netip.MustParsePrefix(s).Contains(markAddr(v4, n)) }) {
+					t.Errorf("mark %d would prepend %d times", n, bit)
+				}
+			}
+		}
+	}
+	for _, a := range []string{"10.0.0.1", "100::1:0:0", "fe80::1", "2001:db8::1"} {
+		if n, ok := markOf(netip.MustParseAddr(a)); ok {
+			t.Errorf("%s counts as mark %d", a, n)
 		}
 	}
 }
@@ -249,20 +261,22 @@ func FuzzEncodeDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, metric uint32, prepend uint8, pref, c1, c2 uint32, v4 bool) {
 		want := normalise(announce.Attrs{
 			Metric: metric, Prepend: int(prepend) % (maxPrepend + 1), LocalPref: pref, Communities: []uint32{c1, c2},
-			LargeCommunities: []announce.LargeCommunity{{Global: c2, Local1: c1, Local2: metric}, {Global: c1}},
+			LargeCommunities: []announce.LargeCommunity{{Global: c2 | 1, Local1: c1, Local2: metric}, {Global: c1 | 1}},
+			Origin:           announce.Origin(prepend % 3), Bandwidth: c2 % 400_000,
 		})
 		p := netip.MustParsePrefix("2001:db8::1/128")
 		if v4 {
 			p = netip.MustParsePrefix("192.0.2.1/32")
 		}
-		path, err := encode(announce.Route{Prefix: p, Attrs: want})
+		path, err := encode(announce.Route{Prefix: p, Attrs: want}, want.Prepend, c1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decode(path)
+		got, mark, err := decode(path)
 		if err != nil {
 			t.Fatal(err)
 		}
+		got.Prepend = mark
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("decoded (-want +got):\n%s", diff)
 		}
@@ -283,6 +297,8 @@ func TestFingerprint(t *testing.T) {
 	for name, change := range map[string]func(*announce.Attrs){
 		"metric":            func(a *announce.Attrs) { a.Metric = 2 },
 		"prepend":           func(a *announce.Attrs) { a.Prepend = 0 },
+		"origin":            func(a *announce.Attrs) { a.Origin = announce.OriginEGP },
+		"bandwidth":         func(a *announce.Attrs) { a.Bandwidth = 10 },
 		"communities":       func(a *announce.Attrs) { a.Communities = nil },
 		"large communities": func(a *announce.Attrs) { a.LargeCommunities = a.LargeCommunities[:1] },
 	} {

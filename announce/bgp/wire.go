@@ -21,11 +21,13 @@ type wireAttrs struct {
 	hops      int    // length of AS_PATH
 	comms     []uint32
 	large     []announce.LargeCommunity
+	origin    announce.Origin
+	bandwidth uint32 // Mbit/s
 }
 
 // wanted returns what an eBGP or iBGP neighbour should receive for a.
 func wanted(a announce.Attrs, ibgp bool) wireAttrs {
-	w := wireAttrs{med: a.Metric, comms: a.Communities, large: a.LargeCommunities}
+	w := wireAttrs{med: a.Metric, comms: a.Communities, large: a.LargeCommunities, origin: a.Origin, bandwidth: a.Bandwidth}
 	if !ibgp {
 		w.hops = 1 + a.Prepend
 		return w
@@ -50,6 +52,8 @@ func (w wireAttrs) sum() uint64 {
 	put(w.med)
 	put(w.localPref)
 	put(uint32(w.hops))
+	put(uint32(w.origin))
+	put(w.bandwidth)
 	comms := sortedUnique(w.comms)
 	put(uint32(len(comms)))
 	for _, c := range comms {
@@ -93,6 +97,19 @@ func normalise(a announce.Attrs) announce.Attrs {
 	a.Communities = sortedUnique(a.Communities)
 	a.LargeCommunities = sortedUniqueLarge(a.LargeCommunities)
 	return a
+}
+
+// normal returns r with the attributes for each place normalised.
+func normal(r announce.Route) announce.Route {
+	r.Attrs = normalise(r.Attrs)
+	if len(r.Towards.Attrs) > 0 {
+		own := make(map[string]announce.Attrs, len(r.Towards.Attrs))
+		for place, a := range r.Towards.Attrs {
+			own[place] = normalise(a)
+		}
+		r.Towards.Attrs = own
+	}
+	return r
 }
 
 // sentUpdate is one UPDATE that was written to a session.
@@ -149,6 +166,14 @@ func (w *wireAttrs) take(a bgp.PathAttributeInterface) {
 	case *bgp.PathAttributeAsPath:
 		for _, seg := range a.Value {
 			w.hops += len(seg.GetAS())
+		}
+	case *bgp.PathAttributeOrigin:
+		w.origin = announce.Origin(a.Value)
+	case *bgp.PathAttributeExtendedCommunities:
+		for _, c := range a.Value {
+			if bw, ok := c.(*bgp.LinkBandwidthExtended); ok {
+				w.bandwidth = mbits(bw.Bandwidth)
+			}
 		}
 	case *bgp.PathAttributeCommunities:
 		w.comms = a.Value
