@@ -114,6 +114,16 @@ func (a *aim) resolve(ctx context.Context) (netip.Addr, *failure) {
 }
 
 func (a *aim) lookup(ctx context.Context, host string) (netip.Addr, *failure) {
+	addrs, f := a.lookupAll(ctx, host)
+	if f != nil {
+		return netip.Addr{}, f
+	}
+	return addrs[0], nil
+}
+
+// lookupAll returns the addresses of a name that can be reached from the
+// source, the preferred one first.
+func (a *aim) lookupAll(ctx context.Context, host string) ([]netip.Addr, *failure) {
 	network := "ip"
 	if a.source.IsValid() {
 		network = "ip6"
@@ -123,20 +133,28 @@ func (a *aim) lookup(ctx context.Context, host string) (netip.Addr, *failure) {
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
 	if err == nil && len(addrs) > 0 {
-		return addrs[0].Unmap(), nil
+		for i := range addrs {
+			addrs[i] = addrs[i].Unmap()
+		}
+		return addrs, nil
 	}
+	return nil, a.lookupFailure(ctx, host, err)
+}
+
+// lookupFailure explains why a name has no address.
+func (a *aim) lookupFailure(ctx context.Context, host string, err error) *failure {
 	var de *net.DNSError
 	switch {
 	case errors.Is(context.Cause(ctx), context.Canceled):
-		return netip.Addr{}, &failure{CauseInternal, "the probe was stopped"}
+		return &failure{CauseInternal, "the probe was stopped"}
 	case errors.As(err, &de) && de.IsNotFound, err == nil:
-		return netip.Addr{}, failf(CauseResolve, "name %s has no address", host)
+		return failf(CauseResolve, "name %s has no address", host)
 	case errors.As(err, &de) && de.IsTimeout, ctx.Err() != nil:
-		return netip.Addr{}, failf(CauseResolve, "name %s was not resolved within %s", host, a.limitText())
+		return failf(CauseResolve, "name %s was not resolved within %s", host, a.limitText())
 	case errors.As(err, &de):
-		return netip.Addr{}, failf(CauseResolve, "name %s was not resolved: %s", host, de.Err)
+		return failf(CauseResolve, "name %s was not resolved: %s", host, de.Err)
 	default:
-		return netip.Addr{}, failf(CauseResolve, "name %s was not resolved: %v", host, err)
+		return failf(CauseResolve, "name %s was not resolved: %v", host, err)
 	}
 }
 

@@ -95,7 +95,8 @@ func (s *State) UnmarshalText(b []byte) error {
 type Timing struct {
 	Interval     time.Duration // between the starts of two probes
 	FastInterval time.Duration // the same while the state is in doubt; 0 is Interval
-	Timeout      time.Duration // of one probe, end to end; shorter than both intervals
+	Jitter       time.Duration // each probe starts up to this much later, at random
+	Timeout      time.Duration // of one probe, end to end; with Jitter shorter than both intervals
 	Rise         int           // successes in a row that make it Up
 	Fall         int           // failures in a row that make it Down
 }

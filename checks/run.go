@@ -106,7 +106,7 @@ func (r *Runner) attend(ctx context.Context, e *entry, now time.Time, said []say
 			Start:  u.start,
 			Took:   now.Sub(u.start),
 		}))
-		e.next = slotAfter(now, e.phase, e.step())
+		e.next = e.slot(now)
 		return said
 	}
 	if e.spec.Passive {
@@ -118,7 +118,7 @@ func (r *Runner) attend(ctx context.Context, e *entry, now time.Time, said []say
 	if e.next.IsZero() || e.next.After(now) {
 		return said
 	}
-	e.next, e.putOff = slotAfter(now, e.phase, e.step()), false
+	e.next, e.putOff = e.slot(now), false
 	switch {
 	case e.run == nil:
 		r.launch(ctx, e, now)
@@ -128,7 +128,7 @@ func (r *Runner) attend(ctx context.Context, e *entry, now time.Time, said []say
 			Detail: fmt.Sprintf("previous run still has not ended after %s", now.Sub(e.run.start).Round(time.Millisecond)),
 			Start:  now,
 		}))
-		e.next = slotAfter(now, e.phase, e.step())
+		e.next = e.slot(now)
 	}
 	return said
 }
@@ -187,7 +187,7 @@ func (r *Runner) conclude(u *run, res Result) {
 	default:
 		e.discarded = 0
 		said = append(said, r.record(e, res))
-		e.next = slotAfter(now, e.phase, e.step())
+		e.next = e.slot(now)
 		r.sched.place(e)
 	}
 	r.wakeUp()

@@ -162,6 +162,8 @@ func (s *Spec) validate() error {
 		return errors.New("has no prober")
 	case t.Interval <= 0 || t.FastInterval < 0:
 		return fmt.Errorf("interval %s and fast interval %s must be longer than 0", t.Interval, t.FastInterval)
+	case t.Jitter < 0 || t.Jitter > 0 && t.Timeout+t.Jitter >= t.Interval:
+		return fmt.Errorf("jitter %s and timeout %s together must be shorter than the interval %s", t.Jitter, t.Timeout, t.Interval)
 	case t.Timeout <= 0 || t.Timeout >= t.Interval || t.FastInterval > 0 && t.Timeout >= t.FastInterval:
 		return fmt.Errorf("timeout %s must be longer than 0 and shorter than the interval %s and the fast interval %s",
 			t.Timeout, t.Interval, t.FastInterval)
@@ -192,7 +194,7 @@ func (r *Runner) begin(e *entry, now time.Time) {
 	// Checks that were added at different times share places, too.
 	origin := slotAfter(now, r.origin, slotGrain)
 	e.phase = origin.Add(offset(e.spec.ID, e.spec.Timing.Interval))
-	e.next = slotAfter(now, e.phase, e.step())
+	e.next = e.slot(now)
 	r.sched.place(e)
 }
 
@@ -221,7 +223,7 @@ func (r *Runner) replace(e *entry, s Spec, now time.Time) {
 		r.begin(e, now)
 		return
 	}
-	e.next = slotAfter(now, e.phase, e.step())
+	e.next = e.slot(now)
 	r.sched.place(e)
 }
 

@@ -3,6 +3,7 @@ package checks
 import (
 	"container/heap"
 	"hash/fnv"
+	"math/rand/v2"
 	"time"
 )
 
@@ -48,6 +49,15 @@ func (e *entry) step() time.Duration {
 		return t.FastInterval
 	}
 	return t.Interval
+}
+
+// slot is when the next probe after now starts.
+func (e *entry) slot(now time.Time) time.Time {
+	at := slotAfter(now, e.phase, e.step())
+	if j := e.spec.Timing.Jitter; j > 0 {
+		at = at.Add(rand.N(j + 1))
+	}
+	return at
 }
 
 // wake is when something is to be done about e, zero for never.

@@ -37,7 +37,7 @@ func (r *Runner) noticeStall(now time.Time) time.Duration {
 		// once: a host that stands still again and again still gets to them.
 		if !e.next.After(now) && !e.putOff {
 			e.putOff = true
-			e.next = earlier(e.next.Add(gap), slotAfter(now, e.phase, e.step()))
+			e.next = earlier(e.next.Add(gap), e.slot(now))
 		}
 		r.sched.place(e)
 	}

@@ -33,8 +33,13 @@ func checkType(n *strict.Node) (checks.Type, bool) {
 	if name == nil {
 		return checks.Type{}, false
 	}
+	return typeOf(name.Text)
+}
+
+// typeOf finds a check type by its name.
+func typeOf(name string) (checks.Type, bool) {
 	types := checks.Types()
-	i := slices.IndexFunc(types, func(t checks.Type) bool { return t.Name == name.Text })
+	i := slices.IndexFunc(types, func(t checks.Type) bool { return t.Name == name })
 	if i < 0 {
 		return checks.Type{}, false
 	}
@@ -76,6 +81,22 @@ func (q *Quorum) UnmarshalText(text []byte) error {
 		*q = Quorum{N: n}
 	}
 	return nil
+}
+
+// UnmarshalText reads a percentage, as in 90% or 99.5%.
+func (p *Percent) UnmarshalText(text []byte) error {
+	number, isPercent := strings.CutSuffix(string(text), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || !isPercent || !(f > 0 && f <= 100) {
+		return fmt.Errorf("%q is not a percentage above 0%% and up to 100%%; write it like 90%% or 99.5%%", text)
+	}
+	*p = Percent(f)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (p Percent) MarshalText() ([]byte, error) {
+	return []byte(strconv.FormatFloat(float64(p), 'f', -1, 64) + "%"), nil
 }
 
 // MarshalText is the inverse of UnmarshalText.

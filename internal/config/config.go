@@ -6,8 +6,6 @@ package config
 import (
 	"net/netip"
 	"time"
-
-	"rhid/checks"
 )
 
 // Config is a whole configuration, with every default filled in.
@@ -129,34 +127,6 @@ type Node struct {
 	Routers  []Router   `yaml:"routers" doc:"BGP neighbours of this node besides its site's"`
 }
 
-// Check is a named or inline check: what all types share, and the options of
-// its type (checks.Options), which stand beside them in the same mapping.
-type Check struct {
-	Type         string        `yaml:"type" required:"true" doc:"the check type"`
-	Interval     time.Duration `yaml:"interval" default:"1s" min:"10ms" max:"1h" doc:"between the starts of two probes"`
-	FastInterval time.Duration `yaml:"fast_interval" min:"10ms" max:"1h" doc:"the same while the state is in doubt; interval by default"`
-	Timeout      time.Duration `yaml:"timeout" min:"1ms" doc:"of one probe, end to end; 80 % of the shorter interval by default"`
-	Fall         int           `yaml:"fall" default:"3" min:"1" max:"1000" doc:"failures in a row until down"`
-	Rise         int           `yaml:"rise" default:"2" min:"1" max:"1000" doc:"successes in a row until up"`
-	Address      string        `yaml:"address" doc:"the target where the service names no servers: address:port, or address; self is the node's own address"`
-	Source       netip.Addr    `yaml:"source" doc:"local address probes leave from"`
-	AllowVIP     bool          `yaml:"allow_vip" doc:"let the probe go to one of rhid's own VIPs"`
-
-	Options checks.Options `yaml:",inline"` // of the type
-}
-
-// Servers is a pool of servers behind a service.
-type Servers struct {
-	Addresses  []string `yaml:"addresses" required:"true" doc:"address:port (or address, for checks without a port) of each server; self is the node's own address"`
-	MinHealthy Quorum   `yaml:"min_healthy" default:"1" doc:"how many must be up for the service to be up: a number or a percentage"`
-}
-
-// Quorum is a number of servers or a share of them, written 2 or "50%".
-type Quorum struct {
-	N       int
-	Percent int // 1 to 100; 0 when N is meant
-}
-
 // Service is a business service.
 type Service struct {
 	Name        string         `yaml:"name" required:"true" doc:"the service's name"`
@@ -177,12 +147,6 @@ type Service struct {
 	LocalPref   uint32         `yaml:"local_preference" doc:"for iBGP neighbours; 0 leaves it out"`
 	Communities []string       `yaml:"communities" doc:"standard communities 65000:100 or large ones 65000:1:2, or well-known names"`
 	VIP         *ServiceVIP    `yaml:"vip" doc:"what differs from the top-level vip"`
-}
-
-// CheckRef is the name of a check or a check written in place.
-type CheckRef struct {
-	Name   string
-	Inline *Check
 }
 
 // Failback says when a node that failed takes the service back.

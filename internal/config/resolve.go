@@ -79,8 +79,14 @@ func (c *Check) resolve() {
 	if c.FastInterval == 0 {
 		c.FastInterval = c.Interval
 	}
-	if c.Timeout == 0 {
-		c.Timeout = min(c.Interval, c.FastInterval) * 8 / 10
+	if shorter := min(c.Interval, c.FastInterval); c.Timeout == 0 && c.Jitter < shorter {
+		c.Timeout = (shorter - c.Jitter) * 8 / 10
+	}
+	if w := c.Window; w != nil && w.Recover == 0 {
+		w.Recover = w.Size
+	}
+	if r := c.Rate; r != nil && r.Recover == 0 {
+		r.Recover = (r.Min + 100) / 2
 	}
 }
 

@@ -125,6 +125,8 @@ func (g *schemaMaker) special(t reflect.Type) schemaNode {
 			schemaNode{"type": "integer", "minimum": 1},
 			schemaNode{"type": "string", "pattern": `^[1-9][0-9]*%?$`},
 		}}
+	case reflect.TypeFor[Percent]():
+		return schemaNode{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`}
 	case reflect.TypeFor[CheckRef]():
 		return schemaNode{"anyOf": []any{textOrNumber(), g.check()}}
 	case reflect.TypeFor[Check]():

@@ -28,9 +28,11 @@ func (v *validator) check(p strict.Path, c *Check) {
 	if owner, isVIP := v.vips[c.Source]; isVIP {
 		v.fail(p.With("source"), "%s is a VIP of service %q: it is not always on this host", c.Source, owner)
 	}
+	v.rules(p, c)
 	if c.Options == nil { // unknown type, reported already
 		return
 	}
+	v.common(p, c)
 	for _, problem := range c.Options.Problems() {
 		at := p
 		if problem.Key != "" {
@@ -50,6 +52,9 @@ func (v *validator) checkTiming(p strict.Path, c *Check) {
 	}
 	switch {
 	case c.Interval == 0: // could not be read
+	case c.Jitter > 0 && c.Timeout+c.Jitter >= min(c.Interval, c.FastInterval):
+		v.fail(p.With("jitter"), "%s and timeout %s together must be shorter than interval and fast_interval, %s",
+			c.Jitter, c.Timeout, min(c.Interval, c.FastInterval))
 	case c.Timeout >= c.Interval:
 		v.fail(p.With("timeout"), "%s must be shorter than interval %s", c.Timeout, c.Interval)
 	case c.Timeout >= c.FastInterval:

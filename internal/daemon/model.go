@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"net/netip"
@@ -115,7 +113,7 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 		targets, s.pool, s.quorum = c.Servers.Addresses, true, c.Servers.MinHealthy
 	}
 	for _, t := range targets {
-		spec, err := newSpec(name, check, m.ownTarget(t))
+		spec, err := newSpec(name, check, m.ownTarget(t), c.Name)
 		if err != nil {
 			return err
 		}
@@ -159,41 +157,6 @@ func failbackMode(s string) services.FailbackMode {
 	default:
 		return services.FailbackAuto
 	}
-}
-
-// newSpec makes one check of one target.
-func newSpec(name string, c *config.Check, target string) (checks.Spec, error) {
-	t, err := newTarget(c, target)
-	if err != nil {
-		return checks.Spec{}, err
-	}
-	p, err := c.Options.Prober(t)
-	if err != nil {
-		return checks.Spec{}, fmt.Errorf("check %s: %w", name, err)
-	}
-	id := name
-	if target != "" {
-		id += "@" + target
-	}
-	sum := sha256.Sum256([]byte(c.Fingerprint() + "|" + target))
-	return checks.Spec{
-		ID: id, Name: name, Type: c.Type, Target: target, Key: hex.EncodeToString(sum[:8]), Prober: p,
-		Timing: checks.Timing{
-			Interval: c.Interval, FastInterval: c.FastInterval, Timeout: c.Timeout, Rise: c.Rise, Fall: c.Fall,
-		},
-	}, nil
-}
-
-func newTarget(c *config.Check, target string) (checks.Target, error) {
-	t := checks.Target{}
-	if target != "" {
-		var err error
-		if t, err = config.ParseTarget(c.Options.NeedsTarget(), target); err != nil {
-			return t, fmt.Errorf("target %s: %w", target, err)
-		}
-	}
-	t.Source, t.Limit = c.Source, c.Timeout
-	return t, nil
 }
 
 // vips returns the VIPs of this node's services; of those announced via one

@@ -60,12 +60,13 @@ func (d *Decoder) scalar(n *Node, v reflect.Value, info FieldInfo) {
 		return
 	}
 	msg := ""
-	switch v.Kind() {
-	case reflect.Bool:
+	_, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
+	switch {
+	case v.Kind() == reflect.Bool && !isText:
 		if msg = notKind(n, v, Bool); msg == "" {
 			v.SetBool(n.Text == "true")
 		}
-	case reflect.Float32, reflect.Float64:
+	case v.CanFloat() && !isText:
 		msg = setFloat(n, v)
 	default:
 		msg = setText(n, v)
