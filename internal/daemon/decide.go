@@ -122,7 +122,7 @@ func (l *loop) decideOf(touched map[string]bool, now time.Time) {
 	}
 	l.push(touched)
 	for _, dec := range plan.Decisions {
-		l.note(dec, now)
+		l.note(dec, in.Certainty, now)
 	}
 }
 

@@ -225,8 +225,9 @@ func (l *loop) budget(now time.Time) int {
 }
 
 // note takes over what was decided: what this node does now, since when it has
-// been leaving, and what left everywhere.
-func (l *loop) note(d services.Decision, now time.Time) {
+// been leaving, and what left everywhere. What serves is not on trial, unless it
+// may have been taken over without this node's knowing yet.
+func (l *loop) note(d services.Decision, c services.Certainty, now time.Time) {
 	was := l.acts[d.Service]
 	if d.Verdict == services.Undecided {
 		return
@@ -241,9 +242,9 @@ func (l *loop) note(d services.Decision, now time.Time) {
 	case !leaving:
 		l.leaving[d.Service] = now
 	}
-	if d.Verdict == services.Announce && !d.Degraded && !d.Draining {
+	if d.Verdict == services.Announce && !d.Degraded && !d.Draining && c != services.Settling {
 		if t := l.trackers[d.Service]; t != nil {
-			t.Trust() // what serves is not on trial
+			t.Trust()
 		}
 	}
 }

@@ -117,6 +117,10 @@ func TestTwoDC(t *testing.T) {
 	scenario("FailbackManual", testFailbackManual)
 	scenario("FailbackNever", testFailbackNever)
 	scenario("Flapping", testFlapping)
+	scenario("Drain", testDrain)
+	scenario("AllDown", testAllDown)
+	scenario("Brake", testBrake)
+	scenario("Stall", testStall)
 	scenario("Partition", testPartition)
 	scenario("DataCut", testDataCut)
 }
