@@ -133,9 +133,9 @@ func TestTooManyRoutes(t *testing.T) {
 		bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{routeASN})}),
 	}
 	var nlri []*bgp.IPAddrPrefix
-	for i := range maxReceived + 1 {
+	for i := range DefaultMaxPrefixes + 1 {
 		nlri = append(nlri, bgp.NewIPAddrPrefix(32, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String()))
-		if len(nlri) == 500 || i == maxReceived {
+		if len(nlri) == 500 || i == DefaultMaxPrefixes {
 			r.send(bgp.NewBGPUpdateMessage(nil, attrs, nlri))
 			nlri = nil
 		}

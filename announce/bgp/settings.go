@@ -3,6 +3,7 @@ package bgp
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,15 +20,12 @@ const (
 	DefaultPort         = 179
 	DefaultHold         = 9 * time.Second
 	DefaultConnectRetry = time.Second
+	DefaultMaxPrefixes  = 50_000
 )
 
 const (
 	maxPassword = 80 // TCP_MD5SIG_MAXKEYLEN of Linux
 	maxPrepend  = 31 // five bits, see prependStatements
-	// maxReceived bounds the Adj-RIB-In for each neighbour and family. A
-	// router should send VIPs only; one that sends a full table must not eat
-	// the host's memory, so above this GoBGP ends the session (cease 6/1).
-	maxReceived = 50_000
 )
 
 // Settings of the speaker. A zero Port is 179, -1 does not listen. Without
@@ -60,6 +58,10 @@ type Neighbour struct {
 	IPv4, IPv6   bool       // families to exchange
 	NextHop      netip.Addr // of IPv4 VIPs; IPv6 needs RFC 8950 on both sides
 	NextHop6     netip.Addr // of IPv6 VIPs
+	// MaxPrefixes bounds the Adj-RIB-In for each family. A router should send
+	// VIPs only; one that sends a full table must not eat the host's memory, so
+	// above this GoBGP ends the session (cease 6/1).
+	MaxPrefixes int
 }
 
 // withDefaults returns a copy with every default filled in and lists sorted.
@@ -86,6 +88,9 @@ func (st Settings) withDefaults() Settings {
 		}
 		if n.ConnectRetry == 0 {
 			n.ConnectRetry = DefaultConnectRetry
+		}
+		if n.MaxPrefixes == 0 {
+			n.MaxPrefixes = DefaultMaxPrefixes
 		}
 	}
 	st.Allowed = slices.Clone(st.Allowed)
@@ -136,8 +141,11 @@ func (st Settings) validate() error {
 		add("port %d is out of range", st.Port)
 	}
 	for _, p := range st.Allowed {
-		if !p.IsValid() {
+		switch {
+		case !p.IsValid():
 			add("an allowed prefix is not valid")
+		case p.Bits() == 0:
+			add("the default route %v can never be allowed", p)
 		}
 	}
 	bare := map[netip.Addr]Neighbour{}
@@ -230,6 +238,7 @@ func (n Neighbour) validate(st Settings) []error {
 	for _, d := range []time.Duration{n.Hold, n.Keepalive, n.ConnectRetry} {
 		bad(d%time.Second != 0, "%v is not a number of whole seconds", d)
 	}
+	bad(n.MaxPrefixes < 1 || n.MaxPrefixes > math.MaxInt32, "a limit of %d prefixes makes no sense", n.MaxPrefixes)
 	bad(n.Multihop < 0 || n.Multihop > 255, "multihop %d is not a TTL", n.Multihop)
 	bad(n.TTLSecurity && n.Multihop > 1, "TTL security and multihop exclude each other")
 	bad(len(n.Password) > maxPassword, "the password is longer than %d bytes", maxPassword)

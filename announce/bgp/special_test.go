@@ -3,7 +3,6 @@ package bgp
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"rhid/announce"
 )
@@ -60,7 +59,6 @@ func TestTowards(t *testing.T) {
 	want(other, "-192.0.2.10/32")
 	other.keepalive()
 	b.until("nothing left at 127.0.1.2", func() (bool, string) {
-		time.Sleep(travelTime)
 		other.keepalive()
 		seen, err := b.Read(t.Context())
 		return err == nil && len(seen[route.Prefix].Places) == 2, "a place"

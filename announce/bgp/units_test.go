@@ -50,6 +50,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"no router id", func(st *Settings, _ *Neighbour) { st.RouterID = netip.Addr{} }, "router id invalid IP"},
 		{"port", func(st *Settings, _ *Neighbour) { st.Port = 70000 }, "port 70000 is out of range"},
 		{"prefix", func(st *Settings, _ *Neighbour) { st.Allowed = []netip.Prefix{{}} }, "allowed prefix is not valid"},
+		{"default route", func(st *Settings, _ *Neighbour) { st.Allowed = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }, "the default route 0.0.0.0/0 can never be allowed"},
 		{"no address", func(_ *Settings, n *Neighbour) { n.Address = netip.Addr{} }, "is not of a host"},
 		{"neighbour without ASN", func(_ *Settings, n *Neighbour) { n.ASN = 0 }, "neighbour 127.0.1.1: no ASN"},
 		{"neighbour port", func(_ *Settings, n *Neighbour) { n.Port = -1 }, "port -1 is out of range"},
@@ -98,7 +99,7 @@ func TestDefaults(t *testing.T) {
 		ListenAddresses: []netip.Addr{netip.IPv4Unspecified()},
 		Allowed:         []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")},
 		Neighbours: []Neighbour{{Name: "127.0.1.1", Address: netip.MustParseAddr("127.0.1.1"), ASN: routeASN, Port: 179,
-			Hold: 9 * time.Second, Keepalive: 3 * time.Second, ConnectRetry: time.Second, IPv4: true}},
+			Hold: 9 * time.Second, Keepalive: 3 * time.Second, ConnectRetry: time.Second, IPv4: true, MaxPrefixes: 50_000}},
 	}
 	if diff := cmp.Diff(want, st, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)

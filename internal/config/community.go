@@ -61,6 +61,8 @@ func parseCommunity(text string) (community, error) {
 	switch {
 	case !ok:
 		return community{}, fmt.Errorf("%q is not a community: write 65000:100 (each below 65536), 65000:1:2, or no-export, no-advertise, local-as, no-peer", text)
+	case len(parts) == 3 && nums[0] == 0:
+		return community{}, fmt.Errorf("%q begins with 0, which no AS has (RFC 8092)", text)
 	case len(parts) == 3:
 		return community{large: nums, isLarge: true}, nil
 	default:
@@ -84,11 +86,18 @@ func allowed(std uint32) error {
 // ones (RFC 1997) and the large ones (RFC 8092). A validated configuration has
 // no error here.
 func (s *Service) ParsedCommunities() (std []uint32, large [][3]uint32, err error) {
-	for _, text := range s.Communities {
+	if std, large, err = parseCommunities(s.Communities); err != nil {
+		return nil, nil, fmt.Errorf("service %s: %w", s.Name, err)
+	}
+	return std, large, nil
+}
+
+func parseCommunities(texts []string) (std []uint32, large [][3]uint32, err error) {
+	for _, text := range texts {
 		c, err := parseCommunity(text)
 		switch {
 		case err != nil:
-			return nil, nil, fmt.Errorf("service %s: %w", s.Name, err)
+			return nil, nil, err
 		case c.isLarge:
 			large = append(large, c.large)
 		default:

@@ -17,6 +17,7 @@ type Config struct {
 	Kernel   Kernel            `yaml:"kernel" doc:"announcing as kernel routes for FRR or BIRD to export"`
 	VIP      VIP               `yaml:"vip" doc:"how VIPs are made local on the host; a service may differ"`
 	Stop     Stop              `yaml:"stop" doc:"what happens when the daemon is stopped"`
+	Allow    []netip.Prefix    `yaml:"allow" doc:"all that may ever be announced; a VIP outside is an error"`
 	Sites    []Site            `yaml:"sites" doc:"the data centres"`
 	Nodes    []Node            `yaml:"nodes" doc:"the load-balancer hosts"`
 	Checks   map[string]*Check `yaml:"checks" doc:"named checks, shared by services"`
@@ -94,6 +95,10 @@ type Stop struct {
 type Site struct {
 	Name    string   `yaml:"name" required:"true" doc:"the site's name"`
 	Routers []Router `yaml:"routers" doc:"BGP neighbours of every node of the site"`
+
+	MinNeighbours int            `yaml:"min_neighbours" default:"1" min:"1" doc:"BGP sessions that a node of the site needs; with fewer it is standby, which serves only when nobody is ready"`
+	Attributes    *Attributes    `yaml:"attributes" doc:"how routes look to the site's routers, by rank and state"`
+	Allow         []netip.Prefix `yaml:"allow" doc:"all that may be announced from the site"`
 }
 
 // Router is a BGP neighbour.
@@ -106,6 +111,7 @@ type Router struct {
 	Multihop     int           `yaml:"multihop" min:"2" max:"255" doc:"TTL of packets to an eBGP neighbour that is not on a shared link"`
 	TTLSecurity  bool          `yaml:"ttl_security" doc:"GTSM (RFC 5082): accept only packets with TTL 255; not together with multihop"`
 	PasswordFile string        `yaml:"password_file" doc:"file whose first line is the TCP MD5 password (RFC 2385)"`
+	PasswordCred string        `yaml:"password_credential" doc:"the same as a credential of the systemd unit (LoadCredential=), by its name"`
 	Source       netip.Addr    `yaml:"source" doc:"local address of the session"`
 	Hold         time.Duration `yaml:"hold" min:"3s" max:"18h12m15s" doc:"bgp.hold by default"`
 	Keepalive    time.Duration `yaml:"keepalive" min:"1s" doc:"a third of hold by default"`
@@ -113,6 +119,9 @@ type Router struct {
 	Families     []string      `yaml:"families" enum:"ipv4,ipv6" doc:"address families to exchange; both by default"`
 	NextHop      netip.Addr    `yaml:"next_hop" doc:"next hop of IPv4 VIPs: the session's own address by default; an IPv6 address where both sides agree (RFC 8950)"`
 	NextHop6     netip.Addr    `yaml:"next_hop6" doc:"next hop of IPv6 VIPs: the session's own address by default, and needed on an IPv4 session"`
+	Services     []string      `yaml:"services" doc:"the services it is told of; all by default"`
+	Attributes   *Attributes   `yaml:"attributes" doc:"how routes look to it, by rank and state; the site's by default"`
+	MaxPrefixes  int           `yaml:"max_prefixes" default:"50000" min:"1" max:"1000000" doc:"of each family that it may send; above it the session is ended (cease 6/1), which bounds the memory that a full table takes"`
 }
 
 // Node is a load-balancer host.
@@ -125,28 +134,36 @@ type Node struct {
 	RouterID netip.Addr `yaml:"router_id" doc:"bgp.router_id, or else the address where that is IPv4, by default"`
 	Capacity int        `yaml:"capacity" min:"0" doc:"how many services besides its main one it may announce; 0 is no limit"`
 	Routers  []Router   `yaml:"routers" doc:"BGP neighbours of this node besides its site's"`
+
+	LinkBandwidth uint32         `yaml:"link_bandwidth" min:"0" max:"4000000" doc:"Mbit/s told to routers in a link-bandwidth community, for weighted ECMP between nodes; 0 leaves it out"`
+	Allow         []netip.Prefix `yaml:"allow" doc:"all that this node may announce"`
 }
 
 // Service is a business service.
 type Service struct {
-	Name        string         `yaml:"name" required:"true" doc:"the service's name"`
-	VIPs        []netip.Prefix `yaml:"vips" required:"true" doc:"the anycast VIPs, each /32 or /128"`
-	Order       []string       `yaml:"order" doc:"takeover order: node names, the main node first; by default the main node, then its site, then the others, each by hashing"`
-	Main        string         `yaml:"main" doc:"the main node where there is no order; hashing chooses it by default"`
-	Announcers  string         `yaml:"announcers" default:"1" doc:"how many nodes announce at once: a number or all"`
-	Scope       string         `yaml:"scope" default:"cluster" enum:"cluster,site" doc:"whether announcers counts for the whole cluster or for each site"`
-	Priority    int            `yaml:"priority" doc:"services with a higher one are assigned first"`
-	Via         []string       `yaml:"via" default:"bgp" enum:"bgp,kernel" doc:"how the VIPs get into the network"`
-	Servers     *Servers       `yaml:"servers" doc:"the servers whose health decides"`
-	Check       CheckRef       `yaml:"check" required:"true" doc:"name of a check, or a check in place"`
-	Failback    Failback       `yaml:"failback" doc:"when a node that failed takes the service back"`
-	AllDown     string         `yaml:"all_down" default:"withdraw" enum:"withdraw,keep" doc:"when no node can serve: withdraw, or the last holder goes on, marked as degraded"`
-	Damping     Damping        `yaml:"damping" doc:"keeps a node that fails again and again on standby"`
-	Metric      Metric         `yaml:"metric" doc:"MED (BGP) or metric (kernel) by rank"`
-	Prepend     *int           `yaml:"prepend" min:"0" max:"10" doc:"times the own ASN is prepended for rank 1, twice that for rank 2, …; 1 by default, 0 where all routers are iBGP"`
-	LocalPref   uint32         `yaml:"local_preference" doc:"for iBGP neighbours; 0 leaves it out"`
-	Communities []string       `yaml:"communities" doc:"standard communities 65000:100 or large ones 65000:1:2, or well-known names"`
-	VIP         *ServiceVIP    `yaml:"vip" doc:"what differs from the top-level vip"`
+	Name          string         `yaml:"name" required:"true" doc:"the service's name"`
+	VIPs          []netip.Prefix `yaml:"vips" required:"true" doc:"the anycast VIPs: addresses (/32, /128) or small blocks"`
+	ShortPrefixes bool           `yaml:"short_prefixes" doc:"let a VIP be a prefix shorter than /24 or /48"`
+
+	Order       []string `yaml:"order" doc:"takeover order: node names, the main node first; by default the main node, then its site, then the others, each by hashing"`
+	Main        string   `yaml:"main" doc:"the main node where there is no order; hashing chooses it by default"`
+	Announcers  string   `yaml:"announcers" default:"1" doc:"how many nodes announce at once: a number or all"`
+	Scope       string   `yaml:"scope" default:"cluster" enum:"cluster,site" doc:"whether announcers counts for the whole cluster or for each site"`
+	Priority    int      `yaml:"priority" doc:"services with a higher one are assigned first"`
+	Via         []string `yaml:"via" default:"bgp" enum:"bgp,kernel" doc:"how the VIPs get into the network"`
+	Servers     *Servers `yaml:"servers" doc:"the servers whose health decides"`
+	Check       CheckRef `yaml:"check" required:"true" doc:"name of a check, or a check in place"`
+	Failback    Failback `yaml:"failback" doc:"when a node that failed takes the service back"`
+	AllDown     string   `yaml:"all_down" default:"withdraw" enum:"withdraw,keep" doc:"when no node can serve: withdraw, or the last holder goes on, marked as degraded"`
+	Damping     Damping  `yaml:"damping" doc:"keeps a node that fails again and again on standby"`
+	Metric      Metric   `yaml:"metric" doc:"MED (BGP) or metric (kernel) by rank"`
+	Prepend     *int     `yaml:"prepend" min:"0" max:"10" doc:"times the own ASN is prepended for rank 1, twice that for rank 2, …; 1 by default, 0 where all routers are iBGP"`
+	LocalPref   uint32   `yaml:"local_preference" doc:"for iBGP neighbours; 0 leaves it out"`
+	Communities []string `yaml:"communities" doc:"standard communities 65000:100 or large ones 65000:1:2, or well-known names"`
+
+	LinkBandwidth map[string]uint32 `yaml:"link_bandwidth" doc:"Mbit/s by node, where it is not the node's link_bandwidth; 0 leaves it out"`
+
+	VIP *ServiceVIP `yaml:"vip" doc:"what differs from the top-level vip"`
 }
 
 // Failback says when a node that failed takes the service back.

@@ -14,7 +14,9 @@ func resolve(cfg *Config, doc *strict.Document) {
 		cfg.BGP.Keepalive = keepaliveFor(cfg.BGP.Hold)
 	}
 	for i := range cfg.Sites {
-		resolveRouters(cfg, cfg.Sites[i].Routers)
+		s := &cfg.Sites[i]
+		resolveRouters(cfg, s.Routers)
+		inheritAttributes(s, s.Routers)
 	}
 	for i := range cfg.Nodes {
 		resolveNode(cfg, &cfg.Nodes[i], i)
@@ -57,6 +59,16 @@ func resolveRouters(cfg *Config, routers []Router) {
 	}
 }
 
+// inheritAttributes gives routers of a site its attributes where they have
+// none of their own.
+func inheritAttributes(site *Site, routers []Router) {
+	for i := range routers {
+		if routers[i].Attributes == nil {
+			routers[i].Attributes = site.Attributes
+		}
+	}
+}
+
 func resolveNode(cfg *Config, n *Node, index int) {
 	if n.ID == 0 {
 		n.ID = uint32(index) + 1
@@ -72,6 +84,9 @@ func resolveNode(cfg *Config, n *Node, index int) {
 		n.RouterID = n.Address
 	}
 	resolveRouters(cfg, n.Routers)
+	if site, ok := cfg.Site(n.Site); ok {
+		inheritAttributes(site, n.Routers)
+	}
 }
 
 // resolve fills in a check's timing.

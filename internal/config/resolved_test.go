@@ -29,7 +29,7 @@ nodes:
 `)
 	base := Router{
 		ASN: 65000, Port: 179, Hold: 30 * time.Second, Keepalive: 10 * time.Second,
-		ConnectRetry: 2 * time.Second, Families: []string{"ipv4", "ipv6"},
+		ConnectRetry: 2 * time.Second, Families: []string{"ipv4", "ipv6"}, MaxPrefixes: 50_000,
 	}
 	want := []Router{base, base, base}
 	want[0].Address, want[0].Name = netip.MustParseAddr("10.1.0.1"), "10.1.0.1"
@@ -180,11 +180,41 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(file); err != nil {
 		t.Error(err)
 	}
-	if got, err := ReadPassword(password, os.ReadFile); err != nil || got != "secret" {
+	if got, err := (&Router{PasswordFile: password}).Password(os.ReadFile); err != nil || got != "secret" {
 		t.Errorf("password is %q, %v", got, err)
 	}
 	if _, err := Load(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there gives %v", err)
+	}
+}
+
+// TestPasswordCredential: systemd puts credentials into a directory that only
+// the unit's processes are told of.
+func TestPasswordCredential(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bgp.tor-1"), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &Router{PasswordCred: "bgp.tor-1"}
+	t.Setenv("CREDENTIALS_DIRECTORY", "")
+	want := "there is no credential bgp.tor-1: systemd has set no CREDENTIALS_DIRECTORY; add LoadCredential=bgp.tor-1:PATH to the unit"
+	if _, err := r.Password(os.ReadFile); err == nil || err.Error() != want {
+		t.Errorf("without a directory: %v, want %s", err, want)
+	}
+	text := strings.Replace(right, "asn: 65000}", "asn: 65000, password_credential: bgp.tor-1}", 1)
+	if _, err := Parse("rhid.yaml", []byte(text), os.ReadFile); err != nil {
+		t.Errorf("checked in a shell, where there are no credentials: %v", err)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	if got, err := r.Password(os.ReadFile); err != nil || got != "secret" {
+		t.Errorf("password is %q, %v", got, err)
+	}
+	if _, err := Parse("rhid.yaml", []byte(text), os.ReadFile); err != nil {
+		t.Error(err)
+	}
+	text = strings.Replace(text, "bgp.tor-1", "bgp.tor-2", 1)
+	if _, err := Parse("rhid.yaml", []byte(text), os.ReadFile); err == nil || !strings.Contains(err.Error(), "password_credential: password file "+filepath.Join(dir, "bgp.tor-2")+" cannot be read") {
+		t.Errorf("a credential that is not there gives %v", err)
 	}
 }
 

@@ -29,8 +29,9 @@ type validator struct {
 	doc      *strict.Document
 	readFile func(string) ([]byte, error)
 
-	vips  map[netip.Addr]string   // VIP to the name of its service, the first one where two have it
-	taken map[netip.Addr][]string // addresses that cannot be VIPs, and what they are
+	vips   map[netip.Addr]string   // VIP to the name of its service, the first one where two have it
+	blocks []vipAt                 // VIPs that are more than one address
+	taken  map[netip.Addr][]string // addresses that cannot be VIPs, and what they are
 }
 
 func newValidator(cfg *Config, doc *strict.Document, readFile func(string) ([]byte, error)) *validator {
@@ -40,8 +41,10 @@ func newValidator(cfg *Config, doc *strict.Document, readFile func(string) ([]by
 	}
 	for i := range cfg.Services {
 		for _, p := range cfg.Services[i].VIPs {
-			if _, dup := v.vips[p.Addr()]; !dup && p.IsValid() {
+			if _, dup := v.vips[p.Addr()]; !dup && p.IsSingleIP() {
 				v.vips[p.Addr()] = cfg.Services[i].Name
+			} else if !dup && p.IsValid() && p.Bits() > 0 {
+				v.blocks = append(v.blocks, vipAt{prefix: p, service: cfg.Services[i].Name})
 			}
 		}
 	}
@@ -91,6 +94,7 @@ func (v *validator) all() {
 // general validates what belongs to the daemon itself.
 func (v *validator) general() {
 	c := v.cfg
+	v.allowList(strict.Path{"allow"}, c.Allow)
 	socket := strict.Path{"control", "socket"}
 	switch n := len(c.Control.Socket); {
 	case !filepath.IsAbs(c.Control.Socket):

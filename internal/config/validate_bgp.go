@@ -1,18 +1,10 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/netip"
-	"path/filepath"
-	"strings"
 
 	"rhid/internal/config/strict"
 )
-
-// maxPassword is the longest TCP MD5 key (TCP_MD5SIG_MAXKEYLEN).
-const maxPassword = 80
 
 // speaker validates the bgp section.
 func (v *validator) speaker() {
@@ -107,7 +99,9 @@ func (v *validator) router(p strict.Path, r *Router) {
 	}
 	v.source(p.With("source"), r)
 	v.nextHops(p, r)
-	v.passwordFile(p.With("password_file"), r.PasswordFile)
+	v.password(p, r)
+	v.attributeTable(p.With("attributes"), r.Attributes)
+	v.told(p.With("services"), r)
 }
 
 func (v *validator) neighbourAddress(p strict.Path, a netip.Addr) {
@@ -142,42 +136,4 @@ func (v *validator) nextHops(p strict.Path, r *Router) {
 			v.fail(p.With(key), "%s must be an IPv6 address", a)
 		}
 	}
-}
-
-func (v *validator) passwordFile(p strict.Path, path string) {
-	switch {
-	case path == "":
-		if v.doc.Has(p) {
-			v.fail(p, "must not be empty")
-		}
-	case !filepath.IsAbs(path):
-		v.fail(p, "%q must be an absolute path", path)
-	case v.readFile != nil:
-		if _, err := ReadPassword(path, v.readFile); err != nil {
-			v.fail(p, "%v", err)
-		}
-	}
-}
-
-// ReadPassword returns the first line of a password file. It fails when the
-// file cannot be read, the line is empty, or it is longer than the 80 bytes
-// that TCP MD5 takes. The password is not part of the error.
-func ReadPassword(path string, readFile func(string) ([]byte, error)) (string, error) {
-	data, err := readFile(path)
-	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		return "", fmt.Errorf("password file %s cannot be read: %w", path, err)
-	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	first = strings.TrimSuffix(first, "\r")
-	switch {
-	case first == "":
-		return "", fmt.Errorf("the first line of password file %s is empty", path)
-	case len(first) > maxPassword:
-		return "", fmt.Errorf("the password in %s has %d bytes; TCP MD5 takes %d", path, len(first), maxPassword)
-	}
-	return first, nil
 }

@@ -25,7 +25,7 @@ func (v *validator) check(p strict.Path, c *Check) {
 	if c.Source.IsValid() && (c.Source.Is4In6() || c.Source.IsUnspecified() || c.Source.IsMulticast()) {
 		v.fail(p.With("source"), "%s is not the address of a host", c.Source)
 	}
-	if owner, isVIP := v.vips[c.Source]; isVIP {
+	if owner, isVIP := v.ownerOf(c.Source); isVIP {
 		v.fail(p.With("source"), "%s is a VIP of service %q: it is not always on this host", c.Source, owner)
 	}
 	v.rules(p, c)
@@ -75,7 +75,7 @@ func (v *validator) target(p strict.Path, c *Check, text string) (t checks.Targe
 		return t, true // a name; what it stands for is only known when probing
 	}
 	addr = addr.Unmap()
-	if owner, isVIP := v.vips[addr]; isVIP && !c.AllowVIP {
+	if owner, isVIP := v.ownerOf(addr); isVIP && !c.AllowVIP {
 		v.fail(p, "%s is a VIP of service %q: the probe would go wherever the route leads, not to a server of this host; set allow_vip if that is meant", addr, owner)
 		return t, false
 	}

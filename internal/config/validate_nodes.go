@@ -14,6 +14,11 @@ func (v *validator) sites() {
 		v.name(p.With("name"), s.Name)
 		unique(v, seen, p.With("name"), s.Name, "there is a site %q already", s.Name)
 		v.routers(p.With("routers"), s.Routers, newNeighbours())
+		v.attributeTable(p.With("attributes"), s.Attributes)
+		v.allowList(p.With("allow"), s.Allow)
+		if n := len(s.Routers); s.MinNeighbours > max(1, n) {
+			v.fail(p.With("min_neighbours"), "%d is more than the %d routers of the site", s.MinNeighbours, n)
+		}
 	}
 }
 
@@ -57,6 +62,7 @@ func (v *validator) node(p strict.Path, n *Node) {
 		}
 	}
 	v.routers(p.With("routers"), n.Routers, seen)
+	v.allowList(p.With("allow"), n.Allow)
 	v.sessions(p, n)
 }
 
@@ -84,6 +90,7 @@ func (v *validator) sessions(p strict.Path, n *Node) {
 		if r.Address == n.Address && r.Port == v.cfg.BGP.Port {
 			v.fail(r.path.With("address"), "%s is node %q itself", r.Address, n.Name)
 		}
+		v.rowsFit(n, r)
 	}
 }
 

@@ -15,7 +15,7 @@ const maxKernelMetric = 1<<24 - 1
 
 func (v *validator) services() {
 	names := map[string]strict.Path{}
-	vips := map[netip.Addr]vipAt{}
+	vips := &vipsSeen{all: map[netip.Prefix]vipAt{}}
 	for i := range v.cfg.Services {
 		s := &v.cfg.Services[i]
 		p := strict.Path{"services", i}
@@ -28,56 +28,9 @@ func (v *validator) services() {
 		v.serviceCheck(p, s)
 		v.via(p, s)
 		v.metric(p, s)
-		v.communities(p, s)
+		v.communityList(p.With("communities"), s.Communities)
+		v.bandwidths(p.With("link_bandwidth"), s)
 	}
-}
-
-// vipAt is where a VIP was seen first.
-type vipAt struct {
-	service string
-	path    strict.Path
-}
-
-func (v *validator) serviceVIPs(p strict.Path, s *Service, seen map[netip.Addr]vipAt) {
-	for i, vip := range s.VIPs {
-		at := p.With("vips", i)
-		a := vip.Addr()
-		switch first, dup := seen[a]; {
-		case !vip.IsValid(): // could not be read
-		case a.Is4In6():
-			v.fail(at, "%s must be written as the IPv4 prefix %s/32", vip, a.Unmap())
-		case !vip.IsSingleIP():
-			v.fail(at, "%s is not a single address; write %s/%d", vip, a, a.BitLen())
-		case unusableVIP(a) != "":
-			v.fail(at, "%s cannot be a VIP: it is %s", vip, unusableVIP(a))
-		case dup && first.service == s.Name:
-			v.fail(at, "%s is there twice", vip)
-		case dup:
-			line, _ := v.doc.Position(first.path)
-			v.fail(at, "%s is a VIP of service %q, too, in line %d", vip, first.service, line)
-		case v.taken[a] != nil:
-			v.fail(at, "%s cannot be a VIP: it is %s", vip, v.taken[a][0])
-		default:
-			seen[a] = vipAt{s.Name, at}
-		}
-	}
-}
-
-// unusableVIP says what an address is that cannot be routed to a service.
-func unusableVIP(a netip.Addr) string {
-	switch {
-	case a.IsUnspecified():
-		return "the unspecified address"
-	case a.IsLoopback():
-		return "a loopback address"
-	case a.IsMulticast():
-		return "a multicast address"
-	case a.IsLinkLocalUnicast():
-		return "a link-local address"
-	case a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "the broadcast address"
-	}
-	return ""
 }
 
 func (v *validator) order(p strict.Path, s *Service) {
@@ -183,23 +136,5 @@ func (v *validator) metric(p strict.Path, s *Service) {
 		v.fail(at.With("base"), "must be at least 1 for the kernel, which takes 0 for 1024 in IPv6")
 	case worst > math.MaxUint32:
 		v.fail(at, "the worst rank would have metric %d, more than a MED can hold", worst)
-	}
-}
-
-func (v *validator) communities(p strict.Path, s *Service) {
-	seen := map[community]strict.Path{}
-	for i, text := range s.Communities {
-		at := p.With("communities", i)
-		c, err := parseCommunity(text)
-		if err != nil {
-			v.fail(at, "%v", err)
-			continue
-		}
-		unique(v, seen, at, c, "%s is there twice", text)
-		for j := range v.cfg.Nodes {
-			if n := &v.cfg.Nodes[j]; c.isLarge && c.large[0] == n.ASN && c.large[1] == n.ID {
-				v.fail(at, "%s is of the form that rhid sets by itself: ASN, node id, rank", text)
-			}
-		}
 	}
 }

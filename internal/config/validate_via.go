@@ -100,7 +100,7 @@ func (v *validator) vipReaches(p strict.Path, s *Service, index int, node string
 		if v.doc.Failed(r.path.With("families")) {
 			reached = true
 		}
-		if !slices.Contains(r.Families, family) {
+		if !slices.Contains(r.Families, family) || !r.Tells(s.Name) {
 			continue
 		}
 		reached = true
@@ -109,7 +109,7 @@ func (v *validator) vipReaches(p strict.Path, s *Service, index int, node string
 		}
 	}
 	if !reached {
-		v.fail(p, "no router of node %q takes %s", node, family)
+		v.fail(p, "no router of node %q takes %s of this service", node, family)
 	}
 	return reached
 }

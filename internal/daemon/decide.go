@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -171,15 +172,31 @@ func (l *loop) rearm(now time.Time) {
 	}
 }
 
-// routable makes a node a last resort that no router has a session with, once
-// one had or should have: nobody would be led to it.
+// routable makes a node a last resort that fewer routers have a session with
+// than its site asks for, once they had or should have: few or none would be
+// led to it.
 func (l *loop) routable(s *service, st services.State) services.State {
 	if l.d.cluster == nil || l.routed || !l.hadRouter || st.Readiness != services.Ready || !slices.Contains(s.conf.Via, viaBGP) {
 		return st
 	}
+	why := "no BGP session is established"
+	if l.m.minNeighbours > 1 {
+		why = fmt.Sprintf("%d BGP sessions are established, and min_neighbours is %d", l.sessionsUp(), l.m.minNeighbours)
+	}
 	st.Readiness = services.Standby
-	st.Reason = services.Reason{Code: services.CodeNoRouter, Evidence: st.Reason.Evidence + "; no BGP session is established"}
+	st.Reason = services.Reason{Code: services.CodeNoRouter, Evidence: st.Reason.Evidence + "; " + why}
 	return st
+}
+
+// sessionsUp is the number of established BGP sessions.
+func (l *loop) sessionsUp() int {
+	n := 0
+	for _, up := range l.sessions {
+		if up {
+			n++
+		}
+	}
+	return n
 }
 
 // push gives the announcer the whole wanted set, with what is touched, nil for

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -36,7 +37,10 @@ type model struct {
 	services []*service     // those whose order names this node, in configured order
 	specs    []checks.Spec
 	bgp      *bgp.Settings // nil when no service of this node is announced over BGP
-	kernel   kernel.Settings
+	routers  []*teller     // those of bgp
+
+	minNeighbours int // BGP sessions without which the node is standby
+	kernel        kernel.Settings
 }
 
 // service is one service of this node.
@@ -51,8 +55,8 @@ type service struct {
 	prepend int
 	std     []uint32
 	large   []announce.LargeCommunity
-	made    map[attrKey]announce.Attrs // by the event loop, as they are needed
-	first   int                        // index of its first VIP in the wanted set, by the event loop
+	made    map[attrKey]told // by the event loop, as they are needed
+	first   int              // index of its first VIP in the wanted set, by the event loop
 }
 
 // newModel builds the model of node from cfg.
@@ -64,6 +68,10 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	m := &model{cfg: cfg, digest: cfg.Digest(), self: *self, asn: cfg.BGP.ASN, nodes: cfg.DecisionNodes(), decide: cfg.DecisionServices()}
 	if self.ASN != 0 {
 		m.asn = self.ASN
+	}
+	m.minNeighbours = 1
+	if site, ok := cfg.Site(self.Site); ok {
+		m.minNeighbours = max(1, site.MinNeighbours)
 	}
 	m.limited = slices.ContainsFunc(m.nodes, func(n services.Node) bool { return n.Capacity > 0 })
 	m.at = make(map[string]int, len(m.decide))
@@ -95,7 +103,12 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 	if !slices.Contains(c.Order, m.self.Name) {
 		return nil
 	}
-	s := &service{name: c.Name, conf: c, vip: m.cfg.VIPOf(c), prepend: 1, rules: rulesOf(c), made: map[attrKey]announce.Attrs{}}
+	for _, p := range c.VIPs {
+		if why := m.cfg.Refuses(&m.self, p); why != "" {
+			return errors.New(why)
+		}
+	}
+	s := &service{name: c.Name, conf: c, vip: m.cfg.VIPOf(c), prepend: 1, rules: rulesOf(c), made: map[attrKey]told{}}
 	if c.Prepend != nil {
 		s.prepend = *c.Prepend
 	}
@@ -103,10 +116,7 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	s.std = std
-	for _, l := range large {
-		s.large = append(s.large, announce.LargeCommunity{Global: l[0], Local1: l[1], Local2: l[2]})
-	}
+	s.std, s.large = std, largeOf(large)
 	name, check := m.cfg.CheckOf(c)
 	targets := []string{check.Address}
 	if c.Servers != nil {
@@ -183,8 +193,11 @@ func (m *model) addBGP() error {
 	}
 	for _, r := range m.cfg.RoutersOf(m.self.Name) {
 		n, err := newNeighbour(r)
+		if err == nil {
+			err = m.addRouter(r)
+		}
 		if err != nil {
-			return fmt.Errorf("router %s: %w", r.Address, err)
+			return fmt.Errorf("router %s: %w", r.Name, err)
 		}
 		set.Neighbours = append(set.Neighbours, n)
 	}
@@ -198,13 +211,10 @@ func newNeighbour(r config.Router) (bgp.Neighbour, error) {
 		Multihop: r.Multihop, TTLSecurity: r.TTLSecurity, Source: r.Source,
 		Hold: r.Hold, Keepalive: r.Keepalive, ConnectRetry: r.ConnectRetry,
 		IPv4: slices.Contains(r.Families, "ipv4"), IPv6: slices.Contains(r.Families, "ipv6"),
-		NextHop: r.NextHop, NextHop6: r.NextHop6,
-	}
-	if r.PasswordFile == "" {
-		return n, nil
+		NextHop: r.NextHop, NextHop6: r.NextHop6, MaxPrefixes: r.MaxPrefixes,
 	}
 	var err error
-	if n.Password, err = config.ReadPassword(r.PasswordFile, os.ReadFile); err != nil {
+	if n.Password, err = r.Password(os.ReadFile); err != nil {
 		return n, fmt.Errorf("reading the MD5 password: %w", err)
 	}
 	return n, nil

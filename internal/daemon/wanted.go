@@ -5,12 +5,9 @@ import (
 	"slices"
 
 	"rhid/announce"
+	"rhid/internal/config"
 	"rhid/services"
 )
-
-// gracefulShutdown is the well-known community of RFC 8326: routers lower the
-// preference of a route that carries it.
-const gracefulShutdown = 0xFFFF0000
 
 // wanted turns the plan into the whole wanted set of the announcer. While
 // draining, what would be announced goes out with the worst rank and
@@ -41,13 +38,17 @@ func (m *model) want(s *service, p netip.Prefix, d services.Decision, phase phas
 	if phase >= phaseWithdrawing && action != announce.Leave {
 		action = announce.Withdraw
 	}
-	if phase == phaseDraining || d.Degraded {
-		rank = len(s.conf.Order)
+	key := attrKey{rank: rank}
+	switch {
+	case phase == phaseDraining, d.Verdict == services.Hold && d.Draining:
+		key = attrKey{len(s.conf.Order), config.Draining}
+	case d.Degraded:
+		key = attrKey{len(s.conf.Order), config.Degraded}
 	}
+	t := s.told(m, key)
 	return &announce.VIP{
-		Prefix: p, Service: s.name, Action: action,
-		Attrs: s.attrs(m, rank, phase == phaseDraining || d.Verdict == services.Hold && d.Draining),
-		Bind:  bindOf(s.vip.Bind), Local: localOf(s), Linger: s.vip.Linger, Via: s.conf.Via,
+		Prefix: p, Service: s.name, Action: action, Attrs: t.attrs, Towards: t.towards,
+		Bind: bindOf(s.vip.Bind), Local: localOf(s, p), Linger: s.vip.Linger, Via: s.conf.Via,
 	}
 }
 
@@ -76,50 +77,13 @@ func bindOf(s string) announce.Bind {
 // localOf chooses AnyIP for the kernel backend: FRR prefers the connected
 // route of an address to a kernel route for the same prefix, and then exports
 // nothing.
-func localOf(s *service) announce.LocalMode {
+func localOf(s *service, p netip.Prefix) announce.LocalMode {
 	switch {
 	case s.vip.Bind == "never":
 		return announce.LocalNone
-	case s.vip.Mode == "anyip", s.vip.Mode == "auto" && slices.Contains(s.conf.Via, viaKernel):
+	case s.vip.Mode == "anyip", !p.IsSingleIP(), s.vip.Mode == "auto" && slices.Contains(s.conf.Via, viaKernel):
 		return announce.LocalAnyIP
 	default:
 		return announce.LocalAddress
 	}
-}
-
-// attrKey is what a service's attributes depend on.
-type attrKey struct {
-	rank     int
-	draining bool
-}
-
-// attrs returns the attributes of a service at a rank, made once.
-func (s *service) attrs(m *model, rank int, draining bool) announce.Attrs {
-	key := attrKey{rank, draining}
-	a, ok := s.made[key]
-	if !ok {
-		a = m.attrs(s, rank, draining)
-		s.made[key] = a
-	}
-	return a
-}
-
-// attrs makes a service's attributes at a rank. The large community
-// <asn>:<node id>:<rank> tells other nodes whose route it is.
-func (m *model) attrs(s *service, rank int, draining bool) announce.Attrs {
-	a := announce.Attrs{
-		Rank:        rank,
-		Metric:      s.conf.Metric.Base + uint32(rank)*s.conf.Metric.Step, //nolint:gosec // rank is at most the length of an order
-		Prepend:     rank * s.prepend,
-		LocalPref:   s.conf.LocalPref,
-		Communities: s.std,
-		LargeCommunities: append([]announce.LargeCommunity{
-			{Global: m.asn, Local1: m.self.ID, Local2: uint32(rank)}, //nolint:gosec // as above
-		}, s.large...),
-	}
-	if draining {
-		a.Communities = append(slices.Clone(s.std), gracefulShutdown)
-		slices.Sort(a.Communities)
-	}
-	return a
 }

@@ -14,7 +14,7 @@ import (
 func TestWantedByPhase(t *testing.T) {
 	m := &model{services: []*service{{
 		name: "atm", conf: &config.Service{VIPs: []netip.Prefix{netip.MustParsePrefix("10.255.0.10/32")}},
-		made: map[attrKey]announce.Attrs{},
+		made: map[attrKey]told{},
 	}}}
 	for _, c := range []struct {
 		phase   phase

@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"rhid/announce"
@@ -54,7 +52,7 @@ func (l *loop) watchNeighbours(now time.Time) {
 		l.journal.add(control.Event{Time: now, Kind: "neighbour", Subject: n.Name, What: what, Detail: detail})
 	}
 	l.sessions = seen
-	routed := slices.Contains(slices.Collect(maps.Values(seen)), true)
+	routed := l.sessionsUp() >= l.m.minNeighbours
 	l.hadRouter = l.hadRouter || routed || now.Sub(l.started) > l.settleTimeout()
 	if routed != l.routed {
 		l.routed = routed

@@ -133,7 +133,7 @@ func (k *memory) look(node config.Node, c claim, now []bgp.Sighting) services.Wi
 // this node's; -1 where there is none.
 func rankOf(st bgp.Sighting, node config.Node) (rank int, mine bool) {
 	for _, c := range st.LargeCommunities {
-		if c.Global == node.ASN {
+		if c.Global == node.ASN && c.Local1 != statusNode {
 			return int(c.Local2), c.Local1 == node.ID
 		}
 	}
