@@ -119,6 +119,7 @@ type Place struct {
 	State PlaceState `json:"state"`
 	Why   string     `json:"why,omitempty"` // one sentence where the state is not what one would wish
 	Since time.Time  `json:"since"`
+	Host  bool       `json:"-"` // on this host only: another place says whether the network has the route
 }
 
 // Seen is what a target found of one prefix.

@@ -16,6 +16,7 @@ type routes struct {
 	w       *World
 	changes chan struct{}
 	own     map[netip.Prefix][]route // as of the last Read, Put and Remove; nil before
+	confirmation
 }
 
 // Name returns "kernel".
@@ -25,7 +26,8 @@ func (t *routes) Name() string { return "kernel" }
 func (t *routes) Changes() <-chan struct{} { return t.changes }
 
 // Read implements announce.Target. It returns every route with rhid's protocol
-// number, in whatever table, but the AnyIP routes of the target "address".
+// number, in whatever table, but the AnyIP routes of the target "address"; and what the
+// routing daemons have, where they are asked.
 func (t *routes) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, error) {
 	c := t.w.conf.Load()
 	own, err := t.list(ctx, c)
@@ -37,6 +39,7 @@ func (t *routes) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, erro
 	for p, rs := range own {
 		seen[p] = c.seeRoutes(p, rs)
 	}
+	t.add(c, own, seen)
 	return seen, nil
 }
 
@@ -112,11 +115,14 @@ func (t *routes) Same(r announce.Route, s announce.Seen) bool {
 		return false
 	}
 	for _, p := range s.Places {
+		if t.isDaemon(p.Name) {
+			continue // what there is to be done about it, ill says
+		}
 		if p.State != announce.Present || p.Why != "" {
 			return false
 		}
 	}
-	return true
+	return !t.ill(r.Prefix)
 }
 
 // Put implements announce.Target: the new route first, then out with what else
@@ -132,10 +138,16 @@ func (t *routes) Put(ctx context.Context, r announce.Route) error {
 	if err := t.know(ctx, c); err != nil {
 		return err
 	}
+	if t.ill(r.Prefix) {
+		if err := t.heal(r.Prefix); err != nil {
+			return err
+		}
+	}
 	want := c.announcement(r)
 	if err := t.w.putRoute(c, want); err != nil {
 		return err
 	}
+	t.expect(r.Prefix, true)
 	left := []route{want}
 	var errs []error
 	for _, old := range t.own[r.Prefix] {
@@ -177,6 +189,7 @@ func (t *routes) Remove(ctx context.Context, p netip.Prefix) error {
 	t.own[p] = left
 	if len(left) == 0 {
 		delete(t.own, p)
+		t.expect(p, false)
 	}
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rhid/announce"
+	"rhid/announce/kernel/readback"
 )
 
 // The forms of an announcement route.
@@ -35,6 +36,8 @@ type Settings struct {
 	Tiers    []int          // last byte of the next hop for rank 0, 1, …; the last also for all that follow
 	Label    string         // of IPv4 addresses: lo:…, 15 bytes at most
 	VIPs     []netip.Prefix // nothing else is ever put in
+	Routed   []netip.Prefix // those of VIPs that are announced by routes
+	Readback readback.Settings
 }
 
 // Validate returns what makes s unusable. Protocol numbers that routing
@@ -65,7 +68,7 @@ func (s Settings) Validate() error {
 	if n := len(s.Label); n < 4 || n >= unix.IFNAMSIZ || s.Label[:3] != "lo:" {
 		errs = append(errs, fmt.Errorf("label %q is not lo: and 1 to 12 characters", s.Label))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Readback.Validate())...)
 }
 
 // reserved says whether a routing daemon would not take routes of protocol p
@@ -81,6 +84,7 @@ type conf struct {
 	Settings
 	invalid error
 	allowed map[netip.Prefix]bool // VIPs
+	routed  map[netip.Prefix]bool // VIPs announced by routes
 	known   map[netip.Addr]bool   // VIPs now or earlier
 	protos  []uint8               // now or earlier
 	labels  []string              // now or earlier
@@ -91,13 +95,13 @@ func (c *conf) next(s Settings) *conf {
 	n := &conf{
 		Settings: s,
 		invalid:  s.Validate(),
-		allowed:  map[netip.Prefix]bool{},
+		allowed:  prefixSet(s.VIPs),
+		routed:   prefixSet(s.Routed),
 		known:    map[netip.Addr]bool{},
 		protos:   []uint8{uint8(s.Protocol)},
 		labels:   []string{s.Label},
 	}
 	for _, p := range s.VIPs {
-		n.allowed[p] = true
 		n.known[p.Addr()] = true
 	}
 	if c == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,9 +54,35 @@ func (w *World) subscribeHere() (*nl.NetlinkSocket, error) {
 	return subscribe(ns)
 }
 
-// Run watches until ctx ends, and subscribes again when the subscription
-// fails. It returns nil.
+// Run watches the kernel, and the routing daemons where they are asked, until
+// ctx ends. It returns nil.
 func (w *World) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.watchKernel(ctx) })
+	if w.back != nil {
+		g.Go(func() error { return w.back.Run(ctx) })
+		g.Go(func() error { return w.passOn(ctx) })
+	}
+	return g.Wait()
+}
+
+// passOn has the routes compared when a routing daemon has news.
+func (w *World) passOn(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.back.Changes():
+			select {
+			case w.route.changes <- struct{}{}:
+			default: // one is waiting already
+			}
+		}
+	}
+}
+
+// watchKernel subscribes again when the subscription fails.
+func (w *World) watchKernel(ctx context.Context) error {
 	pause := resubscribeMin
 	for {
 		started := time.Now()

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"rhid/announce"
+	"rhid/announce/kernel/readback"
 )
 
 // World is one network namespace as rhid sees and changes it. Its two targets
@@ -21,6 +22,7 @@ type World struct {
 	conf    atomic.Pointer[conf]
 	address *addresses
 	route   *routes
+	back    *readback.Readback // nil where no routing daemon is asked
 
 	kernel *rtnetlink     // the stack, where it is the real one
 	ns     netns.NsHandle // where to subscribe again; netns.None() if unknown
@@ -40,6 +42,10 @@ func Open(s Settings, log *slog.Logger) (*World, error) {
 	}
 	w := newWorld(k, s, log)
 	w.kernel = k
+	if len(s.Readback.From) > 0 {
+		w.back = readback.New(s.Readback, log)
+		w.route.confirmation = newConfirmation(w.back)
+	}
 	if w.ns, err = netns.Get(); err != nil {
 		w.ns = netns.None() // not dumpable, or no /proc: then all threads are in one namespace
 	}
@@ -67,7 +73,8 @@ func (w *World) Routes() announce.Target { return w.route }
 
 // Configure takes new settings over. Objects with the marks of earlier
 // settings are still known as rhid's, and go or change at the next comparison.
-// With settings that Validate refuses nothing more is put in. Configure may be
+// With settings that Validate refuses nothing more is put in. Whom to read back
+// from cannot change. Configure may be
 // called at any time, by one goroutine.
 func (w *World) Configure(s Settings) {
 	w.conf.Store(w.conf.Load().next(s))

@@ -64,10 +64,19 @@ type BGP struct {
 
 // Kernel is the kernel backend.
 type Kernel struct {
-	Protocol int    `yaml:"protocol" default:"151" min:"1" max:"255" doc:"rhid's own protocol number in the kernel's tables"`
-	Table    int    `yaml:"table" default:"254" min:"1" max:"4294967295" doc:"routing table of the announcement routes; 254 is main"`
-	NextHop  string `yaml:"next_hop" default:"lo" enum:"lo,blackhole,tier" doc:"form of the announcement route: dev lo, blackhole, or the never-used on-link next hop 169.254.100.<tier> that FRR before 9.0 needs to tell costs apart"`
-	Tiers    []int  `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
+	Protocol int      `yaml:"protocol" default:"151" min:"1" max:"255" doc:"rhid's own protocol number in the kernel's tables"`
+	Table    int      `yaml:"table" default:"254" min:"1" max:"4294967295" doc:"routing table of the announcement routes; 254 is main"`
+	NextHop  string   `yaml:"next_hop" default:"lo" enum:"lo,blackhole,tier" doc:"form of the announcement route: dev lo, blackhole, or the never-used on-link next hop 169.254.100.<tier> that FRR before 9.0 needs to tell costs apart"`
+	Tiers    []int    `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
+	Readback Readback `yaml:"readback" doc:"whether a route counts as announced only when the routing daemon beside rhid has it in its OSPF database"`
+}
+
+// Readback says which routing daemons on the host are asked, and where.
+type Readback struct {
+	From         []string      `yaml:"from" enum:"frr,bird" doc:"routing daemons beside rhid that carry its kernel routes into OSPF, and that it asks for their database; nobody by default"`
+	Interval     time.Duration `yaml:"interval" default:"1s" min:"1s" max:"1m" doc:"between two questions while all is as wanted; after a change it is asked more often for a while"`
+	FRRDirectory string        `yaml:"frr_directory" default:"/run/frr" doc:"directory of FRR's vty sockets; the daemon must be in the group frrvty"`
+	BIRDSocket   string        `yaml:"bird_socket" default:"/run/bird/bird.ctl" doc:"BIRD's control socket; the daemon must be in the group bird"`
 }
 
 // VIP says how VIPs are made local.

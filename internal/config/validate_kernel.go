@@ -1,6 +1,10 @@
 package config
 
-import "rhid/internal/config/strict"
+import (
+	"path/filepath"
+
+	"rhid/internal/config/strict"
+)
 
 const tableLocal = 255
 
@@ -15,6 +19,19 @@ func (v *validator) kernel() {
 	}
 	if k.Tiers != nil && len(k.Tiers) == 0 {
 		v.fail(strict.Path{"kernel", "tiers"}, "must not be empty")
+	}
+	at, seen := strict.Path{"kernel", "readback", "from"}, map[string]strict.Path{}
+	for i, name := range k.Readback.From {
+		unique(v, seen, at.With(i), name, "%s is there twice", name)
+	}
+	v.socket(strict.Path{"kernel", "readback", "frr_directory"}, k.Readback.FRRDirectory)
+	v.socket(strict.Path{"kernel", "readback", "bird_socket"}, k.Readback.BIRDSocket)
+}
+
+// socket refuses a path that depends on where the daemon was started.
+func (v *validator) socket(p strict.Path, path string) {
+	if !filepath.IsAbs(path) {
+		v.fail(p, "%q must be an absolute path", path)
 	}
 }
 

@@ -759,6 +759,16 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "kernel read-back",
+		edits: []edit{{"", "kernel: {readback: {from: [frr, bird, frr, gated], interval: 100ms, bird_socket: bird.ctl}}\n"}},
+		want: []string{
+			"rhid.yaml:23:39: kernel.readback.from[2]: frr is there twice, first in line 23",
+			`rhid.yaml:23:44: kernel.readback.from[3]: "gated" is not one of frr, bird`,
+			"rhid.yaml:23:62: kernel.readback.interval: must be at least 1s, not 100ms",
+			`rhid.yaml:23:82: kernel.readback.bird_socket: "bird.ctl" must be an absolute path`,
+		},
+	},
+	{
 		name:  "kernel protocol of BIRD",
 		edits: []edit{{"", "kernel: {protocol: 12, table: 0, tiers: []}\n"}},
 		want: []string{

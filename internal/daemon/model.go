@@ -12,6 +12,7 @@ import (
 	"rhid/announce"
 	"rhid/announce/bgp"
 	"rhid/announce/kernel"
+	"rhid/announce/kernel/readback"
 	"rhid/checks"
 	"rhid/internal/config"
 	"rhid/services"
@@ -86,7 +87,8 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	}
 	m.kernel = kernel.Settings{
 		Protocol: cfg.Kernel.Protocol, Table: cfg.Kernel.Table, NextHop: cfg.Kernel.NextHop,
-		Tiers: cfg.Kernel.Tiers, Label: cfg.VIP.Label, VIPs: m.vips(""),
+		Tiers: cfg.Kernel.Tiers, Label: cfg.VIP.Label, VIPs: m.vips(""), Routed: m.vips(viaKernel),
+		Readback: readback.Settings(cfg.Kernel.Readback),
 	}
 	return m, m.addBGP()
 }

@@ -296,6 +296,9 @@ func exportOf(s *service, vips map[netip.Prefix]announce.VIPStatus) export {
 		for _, target := range s.conf.Via {
 			here := 0
 			for _, p := range v.Routes[target].Places {
+				if p.Host {
+					continue
+				}
 				of++
 				if p.State == announce.Present {
 					here++

@@ -100,6 +100,8 @@ func restartNeeded(old, now *model) error {
 		return errors.New("cluster, and the node's address, cannot change at run time: restart the daemon")
 	case old.cfg.Control != now.cfg.Control:
 		return errors.New("control: the socket cannot change at run time: restart the daemon")
+	case !old.kernel.Readback.Equal(now.kernel.Readback):
+		return errors.New("kernel.readback cannot change at run time: restart the daemon")
 	case old.bgp == nil:
 		return nil
 	case old.bgp.ASN != now.bgp.ASN:
@@ -116,6 +118,7 @@ func restartNeeded(old, now *model) error {
 func merged(old, now *model) *model {
 	m := *now
 	m.kernel.VIPs = union(old.kernel.VIPs, now.kernel.VIPs)
+	m.kernel.Routed = union(old.kernel.Routed, now.kernel.Routed)
 	if now.bgp != nil {
 		b := *now.bgp
 		b.Allowed = union(old.bgp.Allowed, now.bgp.Allowed)

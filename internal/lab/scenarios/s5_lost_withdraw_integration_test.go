@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	s5Frozen   = 30 * time.Second // how long a process is stopped
-	s5Bound    = time.Second      // until what was lost is made good once the router is back
-	s5BirdTick = time.Second      // how long BIRD's OSPF may sit on a new LSA (its tick)
-	s5Alarm    = 3 * time.Second  // how long a difference lasts before it is an alarm
-	s5Hold     = 3 * time.Second  // BGP's hold time in the scenario
-	s5Session  = 5 * time.Second  // until a session is back; its own bound is another test's
-	s5Limit    = 15 * time.Second // of everything else
+	s5Frozen   = 30 * time.Second      // how long a process is stopped
+	s5Bound    = time.Second           // until what was lost is made good once the router is back
+	s5BirdTick = time.Second           // BIRD's OSPF works out its routes once in so long (tick, a whole number of seconds)
+	s5Work     = 50 * time.Millisecond // of BIRD, at its tick
+	s5Alarm    = 3 * time.Second       // how long a difference lasts before it is an alarm
+	s5Hold     = 3 * time.Second       // BGP's hold time in the scenario
+	s5Session  = 5 * time.Second       // until a session is back; its own bound is another test's
+	s5Limit    = 15 * time.Second      // of everything else
 )
 
 // TestS5LostWithdraw stops routers in the moment of a withdraw, resets and
@@ -97,9 +98,10 @@ func (s *s5) frozenRouters() {
 		s.differs(vip, "bgp", false, frozen, announce.Unconfirmed, "withdraw sent, and nothing was heard from the neighbour since")
 	}
 	for _, vip := range s.kernel.vips() {
-		s.watches["lb1"][vip].Wait("no longer announced", s5Limit, isDelete)
+		out := s.watches["lb1"][vip].Wait("no longer announced", s5Limit, isDelete).At
+		s.within("pool dies → "+vip+" out of the kernel beside a frozen zebra", out.Sub(frozen), s5Bound+2*bankProbe)
+		s.differs(vip, "kernel", false, frozen, announce.Leaving, "not in the kernel, FRR's OSPF database still has it; zebra does not answer since ")
 	}
-	s.settled(s.kernel, false) // rhid answers for the kernel's table; what zebra makes of it, it cannot see
 	for _, vip := range s.bgp.vips() {
 		s.differs(vip, "bgp", false, frozen, announce.Unconfirmed, "session lost (hold timer expired")
 	}
@@ -110,6 +112,7 @@ func (s *s5) frozenRouters() {
 		s.still(s.torBird, vip)
 	}
 	for _, vip := range s.kernel.vips() {
+		s.alarmed(vip, "kernel", false, frozen, "not in the kernel, FRR's OSPF database still has it; zebra does not answer since ")
 		s.still(s.coreFRR, vip)
 		s.still(s.coreBird, vip)
 	}
@@ -134,9 +137,12 @@ func (s *s5) thawRouters() {
 			s.goneBy(w.router, vip, "the router goes on", back[w.router], s5Bound)
 		}
 	}
+	s.birdLearns(back["core-bird"])
 	for _, vip := range s.kernel.vips() {
 		s.goneBy("core-frr", vip, "zebra goes on", back["lb1"], s5Bound)
-		s.goneBy("core-bird", vip, "the router goes on", back["core-bird"], s5Bound+s5BirdTick)
+		// BIRD's first tick comes as it goes on, before it has read a packet.
+		s.goneBy("core-bird", vip, "the router goes on", back["core-bird"], s5BirdTick+s5Work)
+		s.agreedOn(last, "withdrawn", vip+" kernel", "zebra goes on", back["lb1"])
 	}
 	s.agreed(last, "withdrawn", s.sessions(back["tor-bird"]))
 }
@@ -161,12 +167,27 @@ func (s *s5) frozenBeside(meanwhile func()) {
 			}
 		}
 	}
+	silent := func(check func(vip, via string, wanted bool, began time.Time, why string)) {
+		for i, vip := range s.kernel.vips() {
+			check(vip, "kernel", false, frozen, []string{"ospfd", "ospf6d"}[i]+" does not answer since ")
+			check(vip, "kernel", false, frozen, "BIRD does not answer since ")
+		}
+	}
+	silent(func(vip, via string, wanted bool, began time.Time, why string) {
+		s.differs(vip, via, wanted, began, announce.Leaving, why)
+	})
 	meanwhile()
+	silent(s.alarmed)
 	time.Sleep(time.Until(frozen.Add(s5Frozen)))
+	last := s.lastEvent()
+	back := time.Now()
 	s.forget(s.kernel)
 	s.lb.Thaw("ospfd")
 	s.lb.Thaw("ospf6d")
 	s.lb.Thaw("bird")
+	for _, vip := range s.kernel.vips() {
+		s.agreedOn(last, "withdrawn", vip+" kernel", "the OSPF daemons go on", back)
+	}
 	s.adjacent()
 	for _, vip := range s.kernel.vips() {
 		for _, node := range []string{"core-frr", "core-bird", "branch"} {

@@ -156,3 +156,15 @@ func (s *s5) agreedOn(last uint64, what, subject, cause string, back time.Time) 
 	})
 	s.within(fmt.Sprintf("%s → status of %s agrees", cause, subject), at.Sub(back), s5Bound)
 }
+
+// birdLearns tells when core-bird's database no longer has the kernel service,
+// which is what the network can do about it: its routes follow at its next tick.
+func (s *s5) birdLearns(back time.Time) {
+	s.t.Helper()
+	for i, vip := range s.kernel.vips() {
+		s.WaitFor(vip+" gone from core-bird's database", s5Limit, func() bool {
+			return !strings.Contains(s.coreBird.Must("birdc", "show", "ospf", "state", "all", []string{"o4", "o6"}[i]), "external "+vip)
+		})
+		s.within("the router goes on → "+vip+" gone from core-bird's database", time.Since(back), s5Bound)
+	}
+}

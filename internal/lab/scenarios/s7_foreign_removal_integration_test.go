@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rhid/announce"
 	"rhid/internal/lab"
 )
 
@@ -88,6 +89,7 @@ func TestS7ForeignRemoval(t *testing.T) {
 	for _, r := range foreignRemovals() {
 		s.remove(r)
 	}
+	s.forgotten()
 	s.restartZebra()
 	for _, p := range s.probes {
 		p.Stop()
@@ -220,6 +222,65 @@ func (s *s7) outages() string {
 		out += " " + ms(s.probes[v].Result().LongestOutage)
 	}
 	return out
+}
+
+// healLimit is how soon a route that FRR has forgotten is at the far router
+// again: rhid gives FRR 2 s of its own, looks once a second, and adds it anew.
+const healLimit = 5 * time.Second
+
+// forgotten has FRR lose routes that stand in the kernel: somebody adds one with
+// the same destination and metric and takes it out again, and FRR takes that for
+// the only one. rhid sees it in FRR's database, says so, and heals it.
+func (s *s7) forgotten() {
+	s.t.Helper()
+	s.forget()
+	for _, line := range []string{
+		"ip route append " + siteCounter + " dev lo metric 10 proto static",
+		"ip -6 route append " + siteCounter6 + " via fd00:9:1::99 dev eth5 metric 10 proto static",
+	} {
+		s.lb.Must("sh", "-c", line)
+	}
+	time.Sleep(200 * time.Millisecond) // for FRR to have seen it
+	began := time.Now()
+	s.lb.Must("ip", "route", "del", siteCounter, "dev", "lo", "metric", "10", "proto", "static")
+	s.lb.Must("ip", "-6", "route", "del", siteCounter6, "via", "fd00:9:1::99", "dev", "eth5", "metric", "10", "proto", "static")
+	for _, v := range []string{siteCounter, siteCounter6} {
+		s.WaitFor("status telling that FRR lost "+v, siteUp, func() bool { return s.lostByFRR(v) })
+	}
+	told := time.Since(began)
+	for _, v := range []string{siteCounter, siteCounter6} {
+		s.WaitFor(v+" in FRR's database again", siteUp, func() bool { return !s.lostByFRR(v) })
+		s.WaitFor(v+" at core-frr from lb1 again", siteUp, func() bool {
+			rs := s.coreFRR.Kernel(v)
+			return len(rs) == 1 && rs[0].Dev == "eth1"
+		})
+	}
+	took := time.Since(began)
+	s.t.Logf("forgotten by FRR: told after %s, healed at core-frr after %s", ms(told), ms(took))
+	if took > healLimit {
+		s.t.Errorf("forgotten by FRR: healed after %v, limit %v", took, healLimit)
+	}
+	for _, v := range siteVIPs() {
+		if got := s.form(s.host, v); got != siteWhole(v) {
+			s.t.Errorf("forgotten by FRR: %s stands in the kernel as %+v, want %+v", v, got, siteWhole(v))
+		}
+	}
+}
+
+// lostByFRR says whether status tells that FRR does not have a route.
+func (s *s7) lostByFRR(vip string) bool {
+	s.t.Helper()
+	for _, svc := range s.status().Services {
+		for _, v := range svc.VIPs {
+			if v.Prefix.String() == vip {
+				return slices.ContainsFunc(v.Routes["kernel"].Places, func(p announce.Place) bool {
+					return p.Name == "frr" && p.State != announce.Present
+				})
+			}
+		}
+	}
+	s.t.Fatalf("status has no %s", vip)
+	return false
 }
 
 // restartZebra restarts lb1's zebra. Nobody touches what rhid put into the

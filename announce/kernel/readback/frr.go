@@ -1,0 +1,135 @@
+package readback
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// maxAge is the age of an LSA that is being flushed (RFC 2328, appendix B).
+const maxAge = 3600
+
+// vtyMark is before the one byte with the status at the end of each answer on a
+// vty socket (FRR's lib/vty.c, as vtysh reads it).
+const vtyMark = "\x00\x00\x00"
+
+// vtyEnd finds the end of an answer.
+func vtyEnd(b []byte) int {
+	if i := bytes.Index(b, []byte(vtyMark)); i >= 0 && len(b) > i+len(vtyMark) {
+		return i + len(vtyMark) + 1
+	}
+	return 0
+}
+
+// vty asks an FRR daemon one command as vtysh would.
+func vty(c *conn, command string) ([]byte, error) {
+	if err := c.say(command + "\x00"); err != nil {
+		return nil, err
+	}
+	b, err := c.until(vtyEnd)
+	if err != nil {
+		return nil, err
+	}
+	text, status := b[:len(b)-len(vtyMark)-1], b[len(b)-1]
+	if status != 0 {
+		return nil, fmt.Errorf("%q was refused with status %d: %.200s", command, status, bytes.TrimSpace(text))
+	}
+	return text, nil
+}
+
+func askOspfd(c *conn) (map[netip.Prefix]bool, error) {
+	b, err := vty(c, "show ip ospf database external self-originate json")
+	if err != nil {
+		return nil, err
+	}
+	return parseOspfd(b)
+}
+
+func askOspf6d(c *conn) (map[netip.Prefix]bool, error) {
+	b, err := vty(c, "show ipv6 ospf6 database as-external self-originated json")
+	if err != nil {
+		return nil, err
+	}
+	return parseOspf6d(b)
+}
+
+// askZebra only wants any answer.
+func askZebra(c *conn) (map[netip.Prefix]bool, error) {
+	_, err := vty(c, "show version")
+	return nil, err
+}
+
+// parseOspfd reads the answer of FRR 8.4 and later: LSAs by their link state
+// ID, which is the network's address, with host bits where two networks would
+// have the same.
+func parseOspfd(b []byte) (map[netip.Prefix]bool, error) {
+	var reply struct {
+		LSAs map[string]struct {
+			Age  int `json:"lsaAge"`
+			Bits int `json:"networkMask"`
+		} `json:"AS External Link States"`
+	}
+	if err := unmarshal(b, &reply); err != nil {
+		return nil, err
+	}
+	has := map[netip.Prefix]bool{}
+	for id, lsa := range reply.LSAs {
+		a, err := netip.ParseAddr(id)
+		if err != nil || !a.Is4() {
+			return nil, fmt.Errorf("link state ID %q is not an IPv4 address", id)
+		}
+		p, err := a.Prefix(lsa.Bits)
+		if err != nil {
+			return nil, fmt.Errorf("LSA %s: %w", id, err)
+		}
+		if lsa.Age < maxAge {
+			has[p] = true
+		}
+	}
+	return has, nil
+}
+
+func parseOspf6d(b []byte) (map[netip.Prefix]bool, error) {
+	var reply struct {
+		Scopes []struct {
+			LSAs []struct {
+				Age    int    `json:"age"`
+				Prefix string `json:"payload"`
+			} `json:"lsa"`
+		} `json:"asScopedLinkStateDb"`
+	}
+	if err := unmarshal(b, &reply); err != nil {
+		return nil, err
+	}
+	has := map[netip.Prefix]bool{}
+	for _, scope := range reply.Scopes {
+		for _, lsa := range scope.LSAs {
+			p, err := netip.ParsePrefix(lsa.Prefix)
+			if err != nil {
+				return nil, fmt.Errorf("reading an LSA: %w", err)
+			}
+			if lsa.Age < maxAge {
+				has[p.Masked()] = true
+			}
+		}
+	}
+	return has, nil
+}
+
+// unmarshal takes an empty answer, which a daemon without OSPF instance gives,
+// for an empty database.
+func unmarshal(b []byte, reply any) error {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 {
+		return nil
+	}
+	if b[0] != '{' {
+		return errors.New("the answer is not JSON: " + string(b[:min(len(b), 200)]))
+	}
+	if err := json.Unmarshal(b, reply); err != nil {
+		return fmt.Errorf("the answer is not as expected: %w", err)
+	}
+	return nil
+}
