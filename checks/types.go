@@ -60,6 +60,17 @@ func Types() []Type {
 			Doc:  "looks at this host's processors, memory, open files and connection tracking",
 			New:  func() Options { return new(LoadOptions) },
 		},
+		{
+			Name: "haproxy",
+			Doc:  "asks HAProxy for a backend or one of its servers: state, weight, sessions, queue, errors",
+			New:  func() Options { return new(HAProxyOptions) },
+		},
+		{
+			Name:    "haproxy-rate",
+			Doc:     "watches HAProxy's counters of a backend or a server: answers of class 5xx, and connections that failed",
+			New:     func() Options { return new(HAProxyRateOptions) },
+			Passive: true,
+		},
 	}
 }
 

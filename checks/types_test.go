@@ -51,7 +51,8 @@ func TestNeedsTarget(t *testing.T) {
 		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetMaybe,
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
-		"grpc": TargetPort,
+		"grpc":    TargetPort,
+		"haproxy": TargetPort, "haproxy-rate": TargetPort,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -70,6 +71,10 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Device = "eth0"
 		case *RouteOptions:
 			o.Prefix = "10.0.0.0/8"
+		case *HAProxyOptions:
+			o.Backend = "app"
+		case *HAProxyRateOptions:
+			o.Backend = "app"
 		}
 		if ps := o.Problems(); len(ps) > 0 {
 			t.Errorf("%s: %+v", typ.Name, ps)

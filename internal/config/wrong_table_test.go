@@ -665,6 +665,15 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "haproxy settings",
+		edits: []edit{{"      type: tcp\n", "      type: haproxy\n      socket: admin.sock\n      backend: a b\n      max_5xx: 100\n"}},
+		want: []string{
+			`rhid.yaml:22:15: services[1] "pos": check.socket: "admin.sock" must be an absolute path, as stats socket in HAProxy's configuration has it`,
+			`rhid.yaml:23:16: services[1] "pos": check.backend: "a b" is not the name of a backend`,
+			`rhid.yaml:24:16: services[1] "pos": check.max_5xx: 100 is not between 1 and 99; leave it out for no limit`,
+		},
+	},
+	{
 		name:  "exec without command",
 		edits: []edit{{"      type: tcp\n", "      type: exec\n"}},
 		want: []string{
