@@ -108,9 +108,7 @@ func TestTwoDC(t *testing.T) {
 		})
 	}
 	scenario("RouteCount", testRouteCount)
-	if os.Getenv("RHID_FULL") != "" { // many deaths, for figures; what must hold each time is in the others
-		scenario("Death", testDeath)
-	}
+	scenario("Death", testDeath)
 	scenario("ColdStart", testColdStart)
 	scenario("FailbackAuto", testFailbackAuto)
 	scenario("PlannedReturn", testPlannedReturn)
@@ -253,12 +251,16 @@ func (d *dc) tell() {
 	}
 }
 
-// runs is how often a figure is measured.
+// runs is how often a figure is measured: for show by default.
 func runs(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("RHID_RUNS")
-	if text == "" {
-		return 10
+	switch {
+	case text != "":
+	case os.Getenv("RHID_FULL") != "":
+		text = "10"
+	default:
+		text = "2"
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
