@@ -20,8 +20,9 @@ import (
 // fleet is several daemons in one process, on loopback, against one router.
 type fleet struct {
 	*rig
-	nodes map[string]*member
-	names []string
+	nodes  map[string]*member
+	names  []string
+	gossip int
 }
 
 type member struct {
@@ -34,7 +35,7 @@ type member struct {
 func newFleet(t *testing.T, service string, names ...string) *fleet {
 	t.Helper()
 	f := &fleet{rig: &rig{t: t, dir: t.TempDir()}, nodes: map[string]*member{}, names: names}
-	gossip := freePort(t, "127.101.1.1")
+	f.gossip = freePort(t, "127.101.1.1")
 	f.port = freePort(t, "127.101.0.1")
 	set := router.Settings{ASN: 65000, Address: netip.MustParseAddr("127.101.0.1"), Port: f.port}
 	var nodes strings.Builder
@@ -66,7 +67,7 @@ nodes:
   echo: {type: tcp, interval: 50ms, timeout: 40ms, fall: 2, rise: 2}
 services:
   %s
-`, gossip, f.dir, n, f.dir, n, nodes.String(), service)
+`, f.gossip, f.dir, n, f.dir, n, nodes.String(), service)
 		if err := os.WriteFile(f.config(n), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
