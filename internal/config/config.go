@@ -18,6 +18,7 @@ type Config struct {
 	VIP      VIP               `yaml:"vip" doc:"how VIPs are made local on the host; a service may differ"`
 	Stop     Stop              `yaml:"stop" doc:"what happens when the daemon is stopped"`
 	Allow    []netip.Prefix    `yaml:"allow" doc:"all that may ever be announced; a VIP outside is an error"`
+	Overload *CheckRef         `yaml:"overload" doc:"name of a check, or a check in place, mostly of type load; while it is down the node takes over no further service, and goes on with those it announces"`
 	Sites    []Site            `yaml:"sites" doc:"the data centres"`
 	Nodes    []Node            `yaml:"nodes" doc:"the load-balancer hosts"`
 	Checks   map[string]*Check `yaml:"checks" doc:"named checks, shared by services"`
@@ -108,6 +109,7 @@ type Site struct {
 	MinNeighbours int            `yaml:"min_neighbours" default:"1" min:"1" doc:"BGP sessions that a node of the site needs; with fewer it is standby, which serves only when nobody is ready"`
 	Attributes    *Attributes    `yaml:"attributes" doc:"how routes look to the site's routers, by rank and state"`
 	Allow         []netip.Prefix `yaml:"allow" doc:"all that may be announced from the site"`
+	Links         []Link         `yaml:"links" doc:"paths that every node of the site depends on"`
 }
 
 // Router is a BGP neighbour.
@@ -146,6 +148,7 @@ type Node struct {
 
 	LinkBandwidth uint32         `yaml:"link_bandwidth" min:"0" max:"4000000" doc:"Mbit/s told to routers in a link-bandwidth community, for weighted ECMP between nodes; 0 leaves it out"`
 	Allow         []netip.Prefix `yaml:"allow" doc:"all that this node may announce"`
+	Links         []Link         `yaml:"links" doc:"paths that this node depends on besides its site's"`
 }
 
 // Service is a business service.

@@ -131,15 +131,15 @@ func (w *yamlWriter) pad(indent int) { w.buf.WriteString(strings.Repeat(" ", ind
 
 // value writes what stands behind "key:" or "-".
 func (w *yamlWriter) value(v reflect.Value, indent int) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
 	if ref, ok := v.Interface().(CheckRef); ok {
 		if ref.Inline == nil {
 			w.scalar(quote(ref.Name))
 			return
 		}
-		v = reflect.ValueOf(ref.Inline)
-	}
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
+		v = reflect.ValueOf(ref.Inline).Elem()
 	}
 	if text, ok := scalarText(v); ok {
 		w.scalar(text)

@@ -17,12 +17,17 @@ func resolve(cfg *Config, doc *strict.Document) {
 		s := &cfg.Sites[i]
 		resolveRouters(cfg, s.Routers)
 		inheritAttributes(s, s.Routers)
+		resolveLinks(cfg.Sites[i].Links, doc, strict.Path{"sites", i, "links"})
 	}
 	for i := range cfg.Nodes {
 		resolveNode(cfg, &cfg.Nodes[i], i)
+		resolveLinks(cfg.Nodes[i].Links, doc, strict.Path{"nodes", i, "links"})
 	}
 	for _, c := range cfg.Checks {
 		c.resolve()
+	}
+	if ref := cfg.Overload; ref != nil && ref.Inline != nil {
+		ref.Inline.resolve()
 	}
 	for i := range cfg.Services {
 		resolveService(cfg, doc, i)

@@ -88,6 +88,7 @@ func (v *validator) all() {
 	v.sites()
 	v.nodes()
 	v.namedChecks()
+	v.overload()
 	v.services()
 }
 

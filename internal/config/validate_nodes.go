@@ -19,6 +19,7 @@ func (v *validator) sites() {
 		if n := len(s.Routers); s.MinNeighbours > max(1, n) {
 			v.fail(p.With("min_neighbours"), "%d is more than the %d routers of the site", s.MinNeighbours, n)
 		}
+		v.links(p.With("links"), s.Links, map[string]strict.Path{})
 	}
 }
 
@@ -52,22 +53,23 @@ func (v *validator) nodes() {
 }
 
 func (v *validator) node(p strict.Path, n *Node) {
-	seen := newNeighbours()
+	seen, links := newNeighbours(), map[string]strict.Path{}
 	if n.Site != "" {
 		site, ok := v.cfg.Site(n.Site)
 		if !ok {
 			v.noSuch(p.With("site"), "site", n.Site, siteNames(v.cfg))
 		} else {
-			v.inherit(seen, site)
+			v.inherit(seen, links, site)
 		}
 	}
 	v.routers(p.With("routers"), n.Routers, seen)
 	v.allowList(p.With("allow"), n.Allow)
+	v.links(p.With("links"), n.Links, links)
 	v.sessions(p, n)
 }
 
-// inherit notes the routers that a node has from its site.
-func (v *validator) inherit(seen *neighbours, site *Site) {
+// inherit notes the routers and links that a node has from its site.
+func (v *validator) inherit(seen *neighbours, links map[string]strict.Path, site *Site) {
 	for i := range v.cfg.Sites {
 		if v.cfg.Sites[i].Name != site.Name {
 			continue
@@ -77,6 +79,9 @@ func (v *validator) inherit(seen *neighbours, site *Site) {
 			at := strict.Path{"sites", i, "routers", j}
 			seen.addrs[r.Address] = at.With("address")
 			seen.names[r.Name] = at.With("name")
+		}
+		for j := range site.Links {
+			links[site.Links[j].Name] = strict.Path{"sites", i, "links", j, "name"}
 		}
 	}
 }

@@ -844,4 +844,55 @@ var wrong = []struct {
 			`rhid.yaml:23:29: log.format: "xml" is not one of text, json`,
 		},
 	},
+	{
+		name: "links",
+		edits: []edit{
+			{"    routers:", "    links:\n" +
+				"      - {name: core, check: {type: icmp}}\n" +
+				"      - {name: core, check: {type: icmp, address: 10.1.0.1, timeout: 200ms}, max_delay: 200ms}\n" +
+				"      - {name: w n, check: web, addresses: [10.1.0.1], effect: none}\n" +
+				"    routers:"},
+		},
+		want: []string{
+			`rhid.yaml:5:9: sites[0] "beijing": links[0].addresses: is required: the link has nothing to probe; or give the check an address`,
+			`rhid.yaml:6:16: sites[0] "beijing": links[1].name: there is a link "core" already, first in line 5`,
+			`rhid.yaml:6:89: sites[0] "beijing": links[1].max_delay: 200ms must be positive and shorter than the check's timeout 200ms: a later answer counts as lost`,
+			`rhid.yaml:7:16: sites[0] "beijing": links[2].name: "w n" is not a name: letters, digits, '.', '_' and '-', at most 63, the first a letter or digit`,
+			`rhid.yaml:7:45: sites[0] "beijing": links[2].addresses[0]: "10.1.0.1" has no port; write 10.1.0.1:PORT`,
+			`rhid.yaml:7:64: sites[0] "beijing": links[2].effect: "none" is not one of alarm, standby, down`,
+		},
+	},
+	{
+		name: "links of a node",
+		edits: []edit{
+			{"    routers:", "    links: [{name: core, check: {type: icmp, address: 10.1.0.1}}]\n    routers:"},
+			{"address: 10.1.0.11}", "address: 10.1.0.11, links: [{name: core, check: wbe, backends: [bgp, bgp, ospf]}]}"},
+			{"address: 10.1.0.12}", "address: 10.1.0.12, links: [{name: x, check: {type: icmp}, addresses: [10.255.0.11, 10.1.0.1, 10.1.0.1], min_healthy: 4, window: 0, max_loss: 101}]}"},
+		},
+		want: []string{
+			`rhid.yaml:8:68: nodes[0] "lb-1": links[0].name: there is a link "core" already, first in line 4`,
+			`rhid.yaml:8:81: nodes[0] "lb-1": links[0].check: there is no check "wbe"; did you mean "web"?`,
+			`rhid.yaml:8:102: nodes[0] "lb-1": links[0].backends[1]: bgp is there twice, first in line 8`,
+			`rhid.yaml:8:107: nodes[0] "lb-1": links[0].backends[2]: "ospf" is not one of bgp, kernel`,
+			`rhid.yaml:9:104: nodes[1] "lb-2": links[0].addresses[0]: 10.255.0.11 is a VIP of service "pos": the probe would go wherever the route leads, not to a server of this host; set allow_vip if that is meant`,
+			`rhid.yaml:9:127: nodes[1] "lb-2": links[0].addresses[2]: 10.1.0.1 is there twice, first in line 9`,
+			`rhid.yaml:9:151: nodes[1] "lb-2": links[0].min_healthy: 4 is more than the 3 addresses`,
+			`rhid.yaml:9:162: nodes[1] "lb-2": links[0].window: must be at least 1, not 0`,
+			`rhid.yaml:9:175: nodes[1] "lb-2": links[0].max_loss: must be at most 100, not 101`,
+		},
+	},
+	{
+		name:  "overload",
+		edits: []edit{{"", "overload: {type: tcp}\n"}},
+		want: []string{
+			`rhid.yaml:23:11: overload: has nothing to look at: give the check an address, or use a check of type load`,
+		},
+	},
+	{
+		name:  "overload by a check that is not there",
+		edits: []edit{{"", "overload: load\n"}},
+		want: []string{
+			`rhid.yaml:23:11: overload: there is no check "load"`,
+		},
+	},
 }
