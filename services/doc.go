@@ -52,8 +52,10 @@
 // A node is Standby for a service when it has just started or failed, until it
 // has been healthy for failback.delay (auto) or an operator says so (manual);
 // when it went down too often (damping); and when no router has a session with
-// it. Standby is usable: where nobody is Ready, the first Standby of the order
-// serves at once, so a cold start waits for nothing, and a damped node is never
-// damped into silence. What serves is not on trial: a healthy node that
+// it; when a link of the node with the effect standby is down; and, for what it
+// does not announce, when the node is overloaded. A link with the effect down
+// makes it Down instead. Standby is usable: where nobody is Ready, the first
+// Standby of the order serves at once, so a cold start waits for nothing, and a
+// damped node is never damped into silence. What serves is not on trial: a healthy node that
 // announces is Ready from then on.
 package services

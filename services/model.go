@@ -172,6 +172,8 @@ const (
 	CodeNotChecked Code = "not-checked"   // checks have not come to an answer yet
 	CodeCheckDown  Code = "check-down"    // the service's check is down
 	CodePoolDown   Code = "pool-down"     // too few servers of the pool are up
+	CodeLinkDown   Code = "link-down"     // a link of the node is down
+	CodeOverloaded Code = "overloaded"    // the node has too much to do already
 	CodeFailback   Code = "failback-hold" // healthy again, but not for long enough
 	CodeDamped     Code = "damped"        // it went down too often
 	CodeDrained    Code = "drained"       // an operator asked for it

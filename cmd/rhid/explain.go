@@ -72,5 +72,6 @@ func printExplanation(w io.Writer, e control.Explanation, now time.Time) {
 	}
 	table(w, "CHECK STATE SINCE FAILED/RUN TOOK LAST", rows)
 	fmt.Fprintln(w)
+	printLinks(w, e.Links, now)
 	printRoutes(w, control.Status{Services: []control.Service{s}}, now)
 }

@@ -16,11 +16,11 @@ import (
 func newStatusCmd() *cobra.Command {
 	var t talk
 	cmd := &cobra.Command{
-		Use:       "status [services|routes|neighbours]",
+		Use:       "status [services|routes|neighbours|nodes]",
 		Short:     "Show what is announced, where, and what is not as wanted",
 		Long:      "Show what is announced, where, and what is not as wanted.\nThe exit status is 1 when there is an alarm.",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"services", "routes", "neighbours"},
+		ValidArgs: []string{"services", "routes", "neighbours", "nodes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(t.output); err != nil {
 				return err
@@ -50,8 +50,12 @@ func printStatus(w io.Writer, s control.Status, parts []string, now time.Time) {
 		fmt.Fprintf(w, "node %s: %s for %s, rhid %s, configuration %s\n\n",
 			s.Node, s.State, age(s.Started, now), s.Version, short(s.Config.Digest))
 	}
-	if len(parts) == 0 && s.Cluster != nil {
+	if show("nodes") && s.Cluster != nil {
 		printCluster(w, s, now)
+	}
+	if show("nodes") {
+		printLinks(w, s.Links, now)
+		printOverload(w, s, now)
 	}
 	if show("services") {
 		printServices(w, s, now)

@@ -119,6 +119,12 @@ func (v *validator) checkRef(p strict.Path, ref *CheckRef) *Check {
 	case c == nil && ref.Name != "" && !v.cfg.hasCheck(ref.Name):
 		v.noSuch(p, "check", ref.Name, slices.Sorted(maps.Keys(v.cfg.Checks)))
 	}
+	if c == nil {
+		return nil
+	}
+	if typ, _ := typeOf(c.Type); typ.Passive {
+		v.fail(p, "is of type %s, which watches a service's traffic; here a check is needed that probes", c.Type)
+	}
 	return c
 }
 

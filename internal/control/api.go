@@ -90,6 +90,8 @@ type Status struct {
 	Config     ConfigState `json:"config"`
 	Services   []Service   `json:"services"`
 	Neighbours []Neighbour `json:"neighbours"`
+	Links      []Link      `json:"links"`
+	Overload   *Overload   `json:"overload,omitempty"` // where a check looks at it
 	Alarms     []Alarm     `json:"alarms"`
 	Cluster    *Cluster    `json:"cluster,omitempty"` // with several nodes
 }
@@ -130,9 +132,35 @@ type Neighbour struct {
 	Flaps       int       `json:"flaps"`                      // established sessions that ended
 }
 
+// Link is a path that this node depends on.
+type Link struct {
+	Name     string       `json:"name"`
+	Effect   string       `json:"effect"`             // alarm, standby, down
+	Backends []string     `json:"backends,omitempty"` // of the services that depend on it; all where there are none
+	State    checks.State `json:"state"`
+	Since    time.Time    `json:"since,omitzero"`
+	Probes   []LinkProbe  `json:"probes"`
+}
+
+// LinkProbe is one address along a link.
+type LinkProbe struct {
+	Target string             `json:"target,omitempty"`
+	State  checks.State       `json:"state"`
+	Detail string             `json:"detail"`
+	Window *checks.LinkStatus `json:"window,omitempty"`
+}
+
+// Overload is whether the node has so much to do that it takes nothing more
+// over: State is down then.
+type Overload struct {
+	State  checks.State `json:"state"`
+	Since  time.Time    `json:"since,omitzero"`
+	Detail string       `json:"detail"`
+}
+
 // Alarm is something that a person should look at.
 type Alarm struct {
-	Code   string    `json:"code"` // "wanted-not-actual", "neighbour-down", "config", "host"
+	Code   string    `json:"code"` // "wanted-not-actual", "neighbour-down", "link-down", "overloaded", "config", "host"
 	What   string    `json:"what"`
 	Since  time.Time `json:"since"`
 	Detail string    `json:"detail"`
@@ -144,13 +172,14 @@ type Explanation struct {
 	Decision services.Decision `json:"decision"`
 	Pool     string            `json:"pool"` // the pool's state as one sentence
 	Checks   []checks.Status   `json:"checks"`
+	Links    []Link            `json:"links"` // that the service depends on
 }
 
 // Event is something that happened.
 type Event struct {
 	Seq     uint64          `json:"seq"`
 	Time    time.Time       `json:"time"`
-	Kind    string          `json:"kind"` // check, service, route, neighbour, daemon
+	Kind    string          `json:"kind"` // check, service, route, neighbour, link, node, daemon
 	Subject string          `json:"subject"`
 	What    string          `json:"what"` // "up", "down", "announce", "withdraw", …
 	Code    string          `json:"code,omitempty"`

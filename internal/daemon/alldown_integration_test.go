@@ -193,13 +193,19 @@ func (f *fleet) routes() int {
 func (f *fleet) edit(old, now string) {
 	f.t.Helper()
 	for _, n := range f.names {
-		b, err := os.ReadFile(f.config(n))
-		if err == nil {
-			err = os.WriteFile(f.config(n), []byte(strings.Replace(string(b), old, now, 1)), 0o600)
-		}
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		f.editOf(n, old, now)
+	}
+}
+
+// editOf replaces a text in the configuration of one node.
+func (f *fleet) editOf(name, old, now string) {
+	f.t.Helper()
+	b, err := os.ReadFile(f.config(name))
+	if err == nil {
+		err = os.WriteFile(f.config(name), []byte(strings.Replace(string(b), old, now, 1)), 0o600)
+	}
+	if err != nil {
+		f.t.Fatal(err)
 	}
 }
 

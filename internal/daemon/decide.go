@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ func (l *loop) takeEvents(e checks.Event) {
 			more = false
 		}
 	}
+	maps.Copy(touched, l.observeLinks(now))
 	for name := range touched {
 		l.observe(l.byName[name], now)
 	}
@@ -41,7 +43,8 @@ func (l *loop) takeEvents(e checks.Event) {
 	l.tell()
 }
 
-// observe works out the health of one service from its checks.
+// observe works out the health of one service from its checks and the links
+// that it cannot do without.
 func (l *loop) observe(s *service, now time.Time) {
 	members := make([]checks.Member, len(s.members))
 	for i, id := range s.members {
@@ -56,17 +59,20 @@ func (l *loop) observe(s *service, now time.Time) {
 		pool.Detail = singleDetail(members[0], l.checks[s.members[0]].detail)
 	}
 	l.pools[s.name] = pool
-	h, code := services.HealthUnknown, services.CodeNotChecked
+	h, code, why := services.HealthUnknown, services.CodeNotChecked, pool.Detail
 	switch pool.State {
 	case checks.Up:
 		h, code = services.HealthUp, services.CodeHealthy
+		if text, lost := l.lostLink(s, effectDown); lost {
+			h, code, why = services.HealthDown, services.CodeLinkDown, text
+		}
 	case checks.Down:
 		h, code = services.HealthDown, services.CodePoolDown
 		if !s.pool {
 			code = services.CodeCheckDown
 		}
 	}
-	l.trackers[s.name].Observe(h, services.Reason{Code: code, Evidence: pool.Detail}, now)
+	l.trackers[s.name].Observe(h, services.Reason{Code: code, Evidence: why}, now)
 }
 
 func singleDetail(m checks.Member, detail string) string {
@@ -104,7 +110,7 @@ func (l *loop) decideOf(touched map[string]bool, now time.Time) {
 	}
 	for _, s := range l.of(touched) {
 		st, due := l.trackers[s.name].State(now)
-		l.states[s.name] = l.routable(s, st)
+		l.states[s.name] = l.spared(s, l.routable(s, st))
 		delete(l.dues, s.name)
 		if !due.IsZero() {
 			l.dues[s.name] = due

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"rhid/announce"
@@ -50,6 +51,8 @@ type loop struct {
 	byCheck   map[string][]*service
 	trackers  map[string]*services.Tracker
 	pools     map[string]checks.PoolState
+	links     map[string]watched // by name
+	overload  watched
 	states    map[string]services.State
 	dues      map[string]time.Time // when a service's readiness changes by time alone
 	undecided map[string]bool
@@ -85,7 +88,7 @@ func newLoop(d *Daemon, m *model) *loop {
 	l := &loop{
 		d: d, journal: d.journal, ask: make(chan func()), stopped: make(chan struct{}),
 		since: now, started: now,
-		checks: map[string]known{}, trackers: map[string]*services.Tracker{},
+		checks: map[string]known{}, links: map[string]watched{}, trackers: map[string]*services.Tracker{},
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
 		acts: map[string]acting{}, leaving: map[string]time.Time{},
 		witness: newWitness(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
@@ -119,17 +122,19 @@ func (l *loop) adopt(m *model, now time.Time) {
 	}
 	l.trackers = trackers
 	for id := range l.checks {
-		if l.byCheck[id] == nil {
+		if l.byCheck[id] == nil && !m.watches(id) {
 			delete(l.checks, id)
 		}
 	}
 	l.forget()
+	l.observeLinks(now)
 	for _, s := range m.services {
 		l.observe(s, now)
 	}
 }
 
-// forget drops what is known of services that are no longer configured.
+// forget drops what is known of services and links that are no longer
+// configured.
 func (l *loop) forget() {
 	gone := func(name string) bool { return l.byName[name] == nil }
 	maps.DeleteFunc(l.acts, func(name string, _ acting) bool { return gone(name) })
@@ -138,6 +143,12 @@ func (l *loop) forget() {
 	maps.DeleteFunc(l.vips, func(name string, _ map[netip.Prefix]announce.VIPStatus) bool { return gone(name) })
 	maps.DeleteFunc(l.plan, func(name string, _ services.Decision) bool { return gone(name) })
 	maps.DeleteFunc(l.undecided, func(name string, _ bool) bool { return gone(name) })
+	maps.DeleteFunc(l.links, func(name string, _ watched) bool {
+		return !slices.ContainsFunc(l.m.links, func(k *link) bool { return k.conf.Name == name })
+	})
+	if l.m.overload == "" {
+		l.overload = watched{}
+	}
 }
 
 // run is the event loop. It returns when the daemon is to end: everything is

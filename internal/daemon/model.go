@@ -37,6 +37,8 @@ type model struct {
 	limited  bool           // a node's capacity is limited
 	services []*service     // those whose order names this node, in configured order
 	specs    []checks.Spec
+	links    []*link
+	overload string        // ID of the check that says whether this node is overloaded, empty for none
 	bgp      *bgp.Settings // nil when no service of this node is announced over BGP
 	routers  []*teller     // those of bgp
 
@@ -84,6 +86,9 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 		if err := m.addService(&cfg.Services[i], specs); err != nil {
 			return nil, fmt.Errorf("service %s: %w", cfg.Services[i].Name, err)
 		}
+	}
+	if err := m.addLinks(specs); err != nil {
+		return nil, fmt.Errorf("links and overload: %w", err)
 	}
 	m.kernel = kernel.Settings{
 		Protocol: cfg.Kernel.Protocol, Table: cfg.Kernel.Table, NextHop: cfg.Kernel.NextHop,

@@ -89,6 +89,8 @@ func (l *loop) status(now time.Time) control.Status {
 	}
 	s.Neighbours, s.Alarms = l.neighbours(s.Alarms, now)
 	s.Alarms = append(s.Alarms, l.hostAlarms()...)
+	s.Links, s.Overload = l.linkStatus(nil), l.overloadStatus()
+	s.Alarms = append(s.Alarms, l.linkAlarms()...)
 	var of []control.Alarm
 	s.Cluster, of = l.clusterStatus()
 	s.Alarms = append(s.Alarms, of...)
@@ -205,7 +207,7 @@ func (l *loop) explain(name string) (control.Explanation, error) {
 		}
 	}
 	e := control.Explanation{
-		Service: l.serviceStatus(svc, vips), Decision: l.plan[name], Pool: l.pools[name].Detail,
+		Service: l.serviceStatus(svc, vips), Decision: l.plan[name], Pool: l.pools[name].Detail, Links: l.linkStatus(svc),
 	}
 	for _, id := range svc.members {
 		if st, ok := l.d.runner.StatusOf(id); ok {
