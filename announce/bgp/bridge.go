@@ -160,13 +160,13 @@ func (s *Speaker) onState(key, old, now, reason string) {
 		n.sessionUp(at)
 		s.dirty = true
 	case now == stateIdle && old != stateIdle:
-		d := downReason(reason, wasUp, n.hold, n.received, n.sentNote)
+		d := downReason(reason, wasUp, n.hold, n.gotNote, n.sentNote)
 		if s.stopping {
 			d = Down{Kind: DownStopped, Text: "the speaker is stopping"}
 		}
 		n.sessionDown(at, d)
 		n.setDown(at, d)
-		n.received, n.sentNote = nil, nil
+		n.gotNote, n.sentNote = nil, nil
 		n.addAt = at.Add(n.backOff())
 	}
 	down, name := n.down, n.conf.Name
@@ -194,7 +194,7 @@ func (s *Speaker) onNotification(key string, received bool, note notification) {
 	switch {
 	case n == nil:
 	case received:
-		n.received = &note
+		n.gotNote = &note
 	default:
 		n.sentNote = &note
 	}

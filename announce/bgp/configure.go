@@ -71,6 +71,7 @@ func (s *Speaker) reconfigure(ctx context.Context, st Settings) error {
 	}
 	s.mu.Lock()
 	s.set, s.allowed = st, nil
+	s.seen.observe(st.Allowed)
 	var drop []*neighbour
 	for key, n := range s.byKey {
 		conf, stays := next[key]

@@ -63,19 +63,38 @@ func (n *neighbour) looked(p *api.Peer, before time.Time) (confirmed int, fresh 
 		return 0, false
 	}
 	confirmed = n.heardOf(before, received)
+	n.received4, n.received6 = receivedOf(p)
 	if n.learnt {
 		return confirmed, false
 	}
 	n.learnt = true
 	n.hold = time.Duration(p.GetTimers().GetState().GetNegotiatedHoldTime()) * time.Second
-	remote4, remote6, extended := remoteFamilies(p)
-	n.has4, n.has6, n.extended = n.conf.IPv4 && remote4, n.conf.IPv6 && remote6, extended
+	c := capabilitiesOf(p)
+	n.has4, n.has6 = n.conf.IPv4 && c.v4, n.conf.IPv6 && c.v6
+	n.extended, n.fourOctet, n.refresh = c.extended, c.fourOctet, c.refresh
 	return confirmed, true
 }
 
-// remoteFamilies reads the neighbour's capabilities. Without any for families
-// it takes IPv4 unicast only (RFC 4760).
-func remoteFamilies(p *api.Peer) (v4, v6, extended bool) {
+// receivedOf counts the prefixes in the Adj-RIB-In.
+func receivedOf(p *api.Peer) (v4, v6 int) {
+	for _, f := range p.GetAfiSafis() {
+		switch n := int(f.GetState().GetReceived()); {
+		case isUnicast(f.GetState().GetFamily(), api.Family_AFI_IP):
+			v4 = n
+		case isUnicast(f.GetState().GetFamily(), api.Family_AFI_IP6):
+			v6 = n
+		}
+	}
+	return v4, v6
+}
+
+// capabilities are what a neighbour said in its OPEN.
+type capabilities struct{ v4, v6, extended, fourOctet, refresh bool }
+
+// capabilitiesOf reads them. Without any for families a neighbour takes IPv4
+// unicast only (RFC 4760).
+func capabilitiesOf(p *api.Peer) capabilities {
+	var out capabilities
 	multiprotocol := false
 	for _, c := range p.GetState().GetRemoteCap() {
 		m, err := c.UnmarshalNew()
@@ -85,15 +104,20 @@ func remoteFamilies(p *api.Peer) (v4, v6, extended bool) {
 		switch m := m.(type) {
 		case *api.MultiProtocolCapability:
 			multiprotocol = true
-			v4 = v4 || isUnicast(m.GetFamily(), api.Family_AFI_IP)
-			v6 = v6 || isUnicast(m.GetFamily(), api.Family_AFI_IP6)
+			out.v4 = out.v4 || isUnicast(m.GetFamily(), api.Family_AFI_IP)
+			out.v6 = out.v6 || isUnicast(m.GetFamily(), api.Family_AFI_IP6)
 		case *api.ExtendedNexthopCapability:
 			for _, t := range m.GetTuples() {
-				extended = extended || isUnicast(t.GetNlriFamily(), api.Family_AFI_IP) && t.GetNexthopFamily().GetAfi() == api.Family_AFI_IP6
+				out.extended = out.extended || isUnicast(t.GetNlriFamily(), api.Family_AFI_IP) && t.GetNexthopFamily().GetAfi() == api.Family_AFI_IP6
 			}
+		case *api.FourOctetASNCapability:
+			out.fourOctet = true
+		case *api.RouteRefreshCapability:
+			out.refresh = true
 		}
 	}
-	return v4 || !multiprotocol, v6, extended
+	out.v4 = out.v4 || !multiprotocol
+	return out
 }
 
 func isUnicast(f *api.Family, afi api.Family_Afi) bool {

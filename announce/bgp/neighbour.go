@@ -22,7 +22,8 @@ const (
 	lastingSession     = 5 * time.Second
 	firstPause         = 200 * time.Millisecond
 	longestPause       = time.Second
-	tooManyRoutesPause = 30 * time.Second
+	tooManyRoutesPause = 30 * time.Second // doubles each time, five times at most: each session shows and takes the VIPs
+	calmSession        = 10 * time.Minute // after which a router counts as cured of sending too many routes
 	offerTime          = 5 * time.Millisecond
 	setupPatience      = 3 * time.Second // for the answer to an OPEN
 	longestPatience    = 30 * time.Second
@@ -58,22 +59,26 @@ type neighbour struct {
 	ended *Down     // why the last session ended
 	flaps int
 
-	received, sentNote *notification // seen since the session came up or was begun
+	gotNote, sentNote *notification // seen since the session came up or was begun
 
 	sent   map[netip.Prefix]sentRoute
 	left   map[netip.Prefix]leftRoute
 	lookAt time.Time                  // when the counter is due for the oldest of left without a look
 	stale  map[netip.Prefix]time.Time // told in a session that ended before a withdraw was confirmed
 
-	learnt   bool // the fields below are of the present session
-	has4     bool
-	has6     bool
-	extended bool // RFC 8950 for IPv4 unicast
-	hold     time.Duration
-	heard    uint64 // messages received in this life of GoBGP's state machine
-	wrote    uint64
-	heardOld uint64 // the same of earlier lives
-	wroteOld uint64
+	learnt    bool // the fields below are of the present session
+	has4      bool
+	has6      bool
+	extended  bool // RFC 8950 for IPv4 unicast
+	fourOctet bool // RFC 6793
+	refresh   bool // RFC 2918
+	hold      time.Duration
+	received4 int // prefixes in the Adj-RIB-In, as of the last look
+	received6 int
+	heard     uint64 // messages received in this life of GoBGP's state machine
+	wrote     uint64
+	heardOld  uint64 // the same of earlier lives
+	wroteOld  uint64
 
 	listed   map[netip.Prefix]bool // Adj-RIB-Out at listedAt; nil: not yet in this session
 	listedAt time.Time
@@ -81,6 +86,7 @@ type neighbour struct {
 	addAt    time.Time // when to delete and add it anew; zero: not wanted
 	offered  time.Time // when a connection was handed to the state machine that it has not closed
 	attempts int       // added anew since the last session that lasted
+	floods   int       // sessions ended for too many routes since the last calm one
 }
 
 func newNeighbour(conf Neighbour, asn uint32) *neighbour {
@@ -101,14 +107,15 @@ func (n *neighbour) sessionUp(now time.Time) {
 	clear(n.sent)
 	clear(n.left)
 	clear(n.stale)
-	n.received, n.sentNote = nil, nil
+	n.gotNote, n.sentNote = nil, nil
 	n.forgetSession()
 }
 
 // forgetSession drops what was learnt of a session.
 func (n *neighbour) forgetSession() {
 	n.lookAt = time.Time{}
-	n.learnt, n.has4, n.has6, n.extended, n.hold = false, false, false, false, 0
+	n.learnt, n.has4, n.has6, n.extended, n.fourOctet, n.refresh, n.hold = false, false, false, false, false, false, 0
+	n.received4, n.received6 = 0, 0
 	n.listed, n.listedAt = nil, time.Time{}
 }
 
@@ -132,6 +139,9 @@ func (n *neighbour) sessionDown(now time.Time, d Down) {
 	clear(n.left)
 	if now.Sub(n.up) > lastingSession {
 		n.attempts = 0
+	}
+	if now.Sub(n.up) > calmSession {
+		n.floods = 0
 	}
 	n.up = time.Time{}
 	n.forgetSession()
@@ -200,7 +210,8 @@ func (n *neighbour) backOff() time.Duration {
 	n.attempts++
 	switch {
 	case n.down != nil && n.down.Kind == DownSent && n.down.Code == 6 && n.down.Subcode == 1:
-		return tooManyRoutesPause
+		n.floods++
+		return tooManyRoutesPause << min(n.floods-1, 5)
 	case n.attempts == 1:
 		return 0
 	default:

@@ -107,6 +107,7 @@ func Start(ctx context.Context, st Settings, log *slog.Logger) (*Speaker, error)
 		news: make(chan struct{}),
 		seen: sightings{at: map[netip.Prefix]map[string]Sighting{}, changed: make(chan struct{}, 1)},
 	}
+	s.seen.observe(st.Allowed)
 	s.bgp = server.NewBgpServer(server.LoggerOption(&bridge{s: s, log: log}))
 	go s.bgp.Serve()
 	if err := s.begin(ctx); err != nil {

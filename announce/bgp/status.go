@@ -16,7 +16,10 @@ type NeighbourStatus struct {
 	HoldSeconds int       `json:"hold_seconds,omitempty"`
 	Families    []string  `json:"families"` // negotiated
 	Missing     []string  `json:"missing_families,omitempty"`
-	Exported    int       `json:"exported"` // routes it was sent in this session
+	Lacks       []string  `json:"lacks,omitempty"` // what its OPEN did not offer, in words
+	Received    int       `json:"received"`        // prefixes it sent, of the family with more of them
+	MaxReceived int       `json:"max_received"`    // above it the session is ended
+	Exported    int       `json:"exported"`        // routes it was sent in this session
 	Unconfirmed int       `json:"unconfirmed,omitempty"`
 	MessagesIn  uint64    `json:"messages_in"`
 	MessagesOut uint64    `json:"messages_out"`
@@ -38,6 +41,7 @@ func (n *neighbour) status() NeighbourStatus {
 	st := NeighbourStatus{
 		Name: n.conf.Name, Address: n.place, ASN: n.conf.ASN, State: n.state, Since: n.since, LastDown: n.down,
 		HoldSeconds: int(n.hold / time.Second), Families: []string{},
+		Lacks: n.lacks(), Received: max(n.received4, n.received6), MaxReceived: n.conf.MaxPrefixes,
 		Exported: len(n.sent), Unconfirmed: len(n.left) + len(n.stale),
 		MessagesIn: n.heardOld + n.heard, MessagesOut: n.wroteOld + n.wrote, Flaps: n.flaps,
 	}
@@ -54,4 +58,27 @@ func (n *neighbour) status() NeighbourStatus {
 		}
 	}
 	return st
+}
+
+// lacks names what the neighbour did not offer for the present session.
+func (n *neighbour) lacks() []string {
+	if !n.established() || !n.learnt {
+		return nil
+	}
+	var out []string
+	for _, c := range []struct {
+		missing bool
+		name    string
+	}{
+		{n.conf.IPv4 && !n.has4, "family ipv4"},
+		{n.conf.IPv6 && !n.has6, "family ipv6"},
+		{n.conf.IPv4 && n.conf.plan(true).extended && !n.extended, "IPv6 next hops for IPv4 routes (RFC 8950)"},
+		{!n.fourOctet, "4-octet AS numbers (RFC 6793)"},
+		{!n.refresh, "route refresh (RFC 2918)"},
+	} {
+		if c.missing {
+			out = append(out, c.name)
+		}
+	}
+	return out
 }

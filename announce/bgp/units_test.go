@@ -336,6 +336,17 @@ func TestBackOff(t *testing.T) {
 	if got := n.backOff(); got != tooManyRoutesPause {
 		t.Errorf("after too many routes %v", got)
 	}
+	for range 9 {
+		n.backOff()
+	}
+	if got := n.backOff(); got != 32*tooManyRoutesPause {
+		t.Errorf("after too many routes again and again %v", got)
+	}
+	n.up = time.Now().Add(-calmSession - 1)
+	n.sessionDown(time.Now(), Down{Kind: DownSent, Code: 6, Subcode: 1})
+	if got := n.backOff(); got != tooManyRoutesPause {
+		t.Errorf("after a calm session %v", got)
+	}
 }
 
 func TestGiveUpSetup(t *testing.T) {

@@ -99,8 +99,8 @@ PREFIX          TARGET   WANTED  ACTUAL                 PLACES
 10.255.0.10/32  address  yes     yes                    lo present
 10.255.0.10/32  bgp      yes     yes (differs for 12s)  10.1.0.1 present, 10.1.0.2 pending (session not established: connection refused)
 
-NEIGHBOUR  ADDRESS   ASN    STATE        SINCE  EXPORTED  WHY
-tor        10.1.0.1  65000  established  1h00m  1         
+NEIGHBOUR  ADDRESS   ASN    STATE        SINCE  EXPORTED  RECEIVED  NOTE
+tor        10.1.0.1  65000  established  1h00m  1         0         
 
 ALARM wanted-not-actual 10.255.0.10/32 bgp: wanted announced, and not so for 12s
 `

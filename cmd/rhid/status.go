@@ -149,9 +149,21 @@ func printNeighbours(w io.Writer, s control.Status, now time.Time) {
 	var rows [][]string
 	for _, n := range s.Neighbours {
 		rows = append(rows, []string{
-			n.Name, n.Address, fmt.Sprint(n.ASN), n.State, age(n.Since, now), fmt.Sprint(n.Exported), n.Why,
+			n.Name, n.Address, fmt.Sprint(n.ASN), n.State, age(n.Since, now), fmt.Sprint(n.Exported), fmt.Sprint(n.Received), neighbourNote(n),
 		})
 	}
-	table(w, "NEIGHBOUR ADDRESS ASN STATE SINCE EXPORTED WHY", rows)
+	table(w, "NEIGHBOUR ADDRESS ASN STATE SINCE EXPORTED RECEIVED NOTE", rows)
 	fmt.Fprintln(w)
+}
+
+// neighbourNote is why the session ended, and what the present one lacks.
+func neighbourNote(n control.Neighbour) string {
+	var notes []string
+	if n.Why != "" {
+		notes = append(notes, n.Why)
+	}
+	if len(n.Lacks) > 0 {
+		notes = append(notes, "lacks "+strings.Join(n.Lacks, ", "))
+	}
+	return strings.Join(notes, "; ")
 }

@@ -128,6 +128,9 @@ type Neighbour struct {
 	HoldSeconds int       `json:"hold_seconds,omitempty"`
 	Families    []string  `json:"families"`                   // negotiated
 	Missing     []string  `json:"missing_families,omitempty"` // wanted, and not negotiated
+	Lacks       []string  `json:"lacks,omitempty"`            // what its OPEN did not offer, in words
+	Received    int       `json:"received"`                   // prefixes it sent, of the family with more of them
+	MaxReceived int       `json:"max_received"`               // above it the session is ended
 	Exported    int       `json:"exported"`                   // prefixes
 	Flaps       int       `json:"flaps"`                      // established sessions that ended
 }
@@ -160,7 +163,7 @@ type Overload struct {
 
 // Alarm is something that a person should look at.
 type Alarm struct {
-	Code   string    `json:"code"` // "wanted-not-actual", "neighbour-down", "link-down", "overloaded", "config", "host"
+	Code   string    `json:"code"` // docs/control.md lists them
 	What   string    `json:"what"`
 	Since  time.Time `json:"since"`
 	Detail string    `json:"detail"`

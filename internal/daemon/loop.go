@@ -71,6 +71,7 @@ type loop struct {
 	routed    bool                                           // a BGP session is established
 	hadRouter bool                                           // one was, or should have been by now
 	witness   *witness
+	strangers *strangers
 	wide      *model            // what the backends have while VIPs of an earlier configuration leave, nil when none does
 	followed  map[string]uint64 // failback intent that each service followed last
 	decided   bool              // no service is undecided, or was so once
@@ -91,7 +92,7 @@ func newLoop(d *Daemon, m *model) *loop {
 		checks: map[string]known{}, links: map[string]watched{}, trackers: map[string]*services.Tracker{},
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
 		acts: map[string]acting{}, leaving: map[string]time.Time{},
-		witness: newWitness(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
+		witness: newWitness(), strangers: newStrangers(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
 		undecided: map[string]bool{}, plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
 	}
 	l.adopt(m, now)

@@ -88,6 +88,7 @@ func (l *loop) status(now time.Time) control.Status {
 		s.Services = append(s.Services, control.Service{Name: name, VIPs: left})
 	}
 	s.Neighbours, s.Alarms = l.neighbours(s.Alarms, now)
+	s.Alarms = append(s.Alarms, l.strangers.list()...)
 	s.Alarms = append(s.Alarms, l.hostAlarms()...)
 	s.Links, s.Overload = l.linkStatus(nil), l.overloadStatus()
 	s.Alarms = append(s.Alarms, l.linkAlarms()...)
@@ -159,6 +160,10 @@ func (l *loop) neighbours(alarms []control.Alarm, now time.Time) ([]control.Neig
 		if !c.Established && now.Sub(n.Since) >= alarmAfter {
 			alarms = append(alarms, control.Alarm{Code: "neighbour-down", What: n.Name, Since: n.Since, Detail: or(c.Why, "no session yet")})
 		}
+		if c.Established && n.Received*4 >= n.MaxReceived*3 {
+			alarms = append(alarms, control.Alarm{Code: "neighbour-floods", What: n.Name, Since: n.Since, Detail: fmt.Sprintf(
+				"it has sent %d prefixes, and the session ends above %d (max_prefixes); it should send VIPs only", n.Received, n.MaxReceived)})
+		}
 	}
 	return out, alarms
 }
@@ -167,7 +172,7 @@ func neighbourStatus(n bgp.NeighbourStatus) control.Neighbour {
 	c := control.Neighbour{
 		Name: n.Name, Address: n.Address, ASN: n.ASN, State: n.State, Established: n.State == established,
 		Since: n.Since, HoldSeconds: n.HoldSeconds, Families: n.Families, Missing: n.Missing,
-		Exported: n.Exported, Flaps: n.Flaps,
+		Lacks: n.Lacks, Received: n.Received, MaxReceived: n.MaxReceived, Exported: n.Exported, Flaps: n.Flaps,
 	}
 	if n.LastDown != nil && (!c.Established || n.Flaps > 0) {
 		c.Why = n.LastDown.Text

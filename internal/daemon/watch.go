@@ -28,6 +28,7 @@ func (l *loop) tick(now time.Time) {
 		l.becomeReady("some checks have not come to an answer yet")
 	}
 	l.watchNeighbours(now)
+	l.watchStrangers(now)
 	l.narrow()
 	l.d.notify.alive(l.d.runner.Progress())
 	l.advance(now)
