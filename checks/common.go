@@ -30,20 +30,50 @@ func NewProber(o Options, t Target, c Common) (Prober, error) {
 		return nil, err
 	}
 	if c.Invert {
-		p = inverted{p}
+		p = amended{p, inverted}
 	}
 	if c.MaintenanceFile != "" {
-		p = maintained{p, c.MaintenanceFile}
+		p = amended{p, maintained(c.MaintenanceFile)}
 	}
 	return p, nil
 }
 
-// inverted makes a success of a failure and the other way round.
-type inverted struct{ Prober }
+// amended is a prober whose results are amended. It holds what that one holds.
+type amended struct {
+	Prober
+	amend func(Result) Result
+}
 
-// Probe implements Prober. That this host could not probe is no success.
-func (i inverted) Probe(ctx context.Context) Result {
-	res := i.Prober.Probe(ctx)
+// Probe implements Prober.
+func (a amended) Probe(ctx context.Context) Result { return a.amend(a.Prober.Probe(ctx)) }
+
+// Watch implements Holder.
+func (a amended) Watch(broken func(Result)) {
+	if h, ok := a.Prober.(Holder); ok {
+		h.Watch(func(res Result) { broken(a.amend(res)) })
+	}
+}
+
+// Inherit implements Holder. Probers of the same check are amended alike.
+func (a amended) Inherit(from Holder) {
+	to, holds := a.Prober.(Holder)
+	if old, ok := from.(amended); ok && holds {
+		if h, ok := old.Prober.(Holder); ok {
+			to.Inherit(h)
+		}
+	}
+}
+
+// Release implements Holder.
+func (a amended) Release() {
+	if h, ok := a.Prober.(Holder); ok {
+		h.Release()
+	}
+}
+
+// inverted makes a success of a failure and the other way round. That this
+// host could not probe is no success.
+func inverted(res Result) Result {
 	switch {
 	case res.OK:
 		res.OK, res.Degraded, res.Cause = false, false, CauseAnswer
@@ -55,24 +85,19 @@ func (i inverted) Probe(ctx context.Context) Result {
 	return res
 }
 
-// maintained looks for a maintenance file before each probe. The probe is made
-// all the same, so that people see when the work is done.
-type maintained struct {
-	Prober
-	file string
-}
-
-// Probe implements Prober.
-func (m maintained) Probe(ctx context.Context) Result {
-	_, err := os.Stat(m.file)
-	res := m.Prober.Probe(ctx)
-	switch {
-	case err == nil:
-		res.Maintenance = true
-	case !errors.Is(err, fs.ErrNotExist):
-		// Whoever puts the file there would wait in vain for its effect.
-		res.Degraded = res.OK
-		res.Detail = joined(res.Detail, "the maintenance file cannot be looked for: "+err.Error())
+// maintained looks for a maintenance file at each probe. The probe is made all
+// the same, so that people see when the work is done.
+func maintained(file string) func(Result) Result {
+	return func(res Result) Result {
+		_, err := os.Stat(file)
+		switch {
+		case err == nil:
+			res.Maintenance = true
+		case !errors.Is(err, fs.ErrNotExist):
+			// Whoever puts the file there would wait in vain for its effect.
+			res.Degraded = res.OK
+			res.Detail = joined(res.Detail, "the maintenance file cannot be looked for: "+err.Error())
+		}
+		return res
 	}
-	return res
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime/debug"
@@ -26,6 +27,9 @@ func newEveryAddress(o Options, t Target, least Quorum) (Prober, error) {
 	p, err := o.Prober(t) // says at once what is wrong with the options
 	if err != nil {
 		return nil, err
+	}
+	if _, holds := p.(Holder); holds {
+		return nil, errors.New("resolve: all cannot be for a type that holds one connection")
 	}
 	a, err := newAim(t, TargetHost)
 	if err != nil {

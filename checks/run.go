@@ -265,10 +265,16 @@ func (r *Runner) say(s *saying) {
 	}
 }
 
-// stop waits for probes that end soon after they were stopped. One that does
+// stop lets go of all that probers hold, and waits for probes that end soon
+// after they were stopped. One that does
 // not is left behind: the process is about to end, or the check is hung in the
 // kernel and nobody can help it.
 func (r *Runner) stop(timer *time.Timer) {
+	r.mu.Lock()
+	for _, e := range r.entries {
+		e.spec.release()
+	}
+	r.mu.Unlock()
 	timer.Reset(stopWait)
 	for {
 		r.mu.Lock()

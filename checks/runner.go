@@ -180,6 +180,7 @@ func (r *Runner) add(old *entry, s Spec, now time.Time) {
 		e.run.entry = e
 	}
 	r.entries[s.ID] = e
+	r.watch(e)
 	if r.ctx != nil {
 		r.begin(e, now)
 	}
@@ -202,6 +203,7 @@ func (r *Runner) begin(e *entry, now time.Time) {
 func (r *Runner) replace(e *entry, s Spec, now time.Time) {
 	old := e.spec
 	e.spec = s
+	r.handOver(e, old)
 	if old.Key == s.Key && old.Timing == s.Timing && e.judge.same(&s) {
 		return
 	}
@@ -232,6 +234,7 @@ func (r *Runner) replace(e *entry, s Spec, now time.Time) {
 func (r *Runner) drop(e *entry) {
 	e.removed = true
 	e.abandon()
+	e.spec.release()
 	e.eventSeq = 0
 	r.sched.remove(e)
 	if e.run == nil {

@@ -4,6 +4,7 @@ package checks
 
 import (
 	"bytes"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,17 +37,23 @@ func showSicknesses(t *testing.T, typ string, rows []sickness) {
 		}
 		res := probeOnce(t, s.opts, s.to)
 		heal()
-		word := string(res.Cause)
-		switch {
-		case res.Degraded:
-			word = "degraded"
-		case res.OK:
-			word = "ok"
-		}
-		t.Logf("%-8s | %-28s | %-8s | %s", typ, s.name, word, res.Detail)
-		if res.OK != s.ok || res.Degraded != s.degraded || res.Cause != s.cause || !strings.Contains(res.Detail, s.says) {
-			t.Errorf("%s, %s: %+v, want ok %t, degraded %t, cause %q and %q", typ, s.name, res, s.ok, s.degraded, s.cause, s.says)
-		}
+		s.show(t, typ, res)
+	}
+}
+
+// show prints one line of the table, and compares.
+func (s *sickness) show(t *testing.T, typ string, res Result) {
+	t.Helper()
+	word := string(res.Cause)
+	switch {
+	case res.Degraded:
+		word = "degraded"
+	case res.OK:
+		word = "ok"
+	}
+	t.Logf("%-8s | %-28s | %-8s | %s", typ, s.name, word, res.Detail)
+	if res.OK != s.ok || res.Degraded != s.degraded || res.Cause != s.cause || !strings.Contains(res.Detail, s.says) {
+		t.Errorf("%s, %s: %+v, want ok %t, degraded %t, cause %q and %q", typ, s.name, res, s.ok, s.degraded, s.cause, s.says)
 	}
 }
 
@@ -63,6 +70,7 @@ func startServer(t *testing.T, listens, name string, args ...string) *server {
 	t.Helper()
 	s := &server{cmd: exec.Command(name, args...)}
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	s.cmd.WaitDelay = time.Second // a grandchild may have left the group, and keep the output open
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatalf("%v; scripts/install-test-deps.sh installs it", err)
@@ -132,6 +140,25 @@ func dropped(what string) func(t *testing.T) (heal func()) {
 		nft("add table inet hole; add chain inet hole in { type filter hook input priority 0; }; add rule inet hole in " + what + " drop")
 		return func() { nft("delete table inet hole") }
 	}
+}
+
+// acceptsAndCloses starts a server that accepts, says nothing more at once (FIN), and
+// listens on for 9 s.
+func acceptsAndCloses(t *testing.T, port string) {
+	t.Helper()
+	startServer(t, "tcp "+port, "socat", "-t9", "TCP4-LISTEN:"+port+",fork,reuseaddr", "OPEN:/dev/null")
+}
+
+// certFiles issues a certificate and writes it and its key to PEM files, for
+// servers that are not ours.
+func (a *authority) certFiles(t *testing.T, from, to time.Duration, names ...string) (cert, key string) {
+	t.Helper()
+	c := a.issue(t, from, to, names...)
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writePEM(t, "CERTIFICATE", c.Certificate[0]), writePEM(t, "PRIVATE KEY", der)
 }
 
 // on is a target on the loopback of the namespace.

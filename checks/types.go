@@ -71,6 +71,16 @@ func Types() []Type {
 			New:     func() Options { return new(HAProxyRateOptions) },
 			Passive: true,
 		},
+		{
+			Name: "held",
+			Doc:  "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes",
+			New:  func() Options { return new(HeldOptions) },
+		},
+		{
+			Name: "tls",
+			Doc:  "makes a TLS handshake and looks at the certificate: chain, name, and days that are left",
+			New:  func() Options { return new(TLSOptions) },
+		},
 	}
 }
 

@@ -53,6 +53,7 @@ func TestNeedsTarget(t *testing.T) {
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
 		"grpc":    TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort,
+		"held": TargetPort, "tls": TargetPort,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -120,6 +121,12 @@ func TestProblems(t *testing.T) {
 		{"udp too much", &UDPOptions{Send: strings.Repeat("x", 65508), Expect: strings.Repeat("x", 8193)}, []string{"send: is longer than the 65507 bytes", "expect: is longer than the 8192 bytes"}},
 		{"udp silence expected", &UDPOptions{Send: "x", Expect: "x", Silence: "ok"}, []string{"silence: cannot be ok"}},
 		{"udp unknown silence", &UDPOptions{Send: "x", Silence: "golden"}, []string{`silence: "golden" is neither`}},
+		{"held keepalive", &HeldOptions{Keepalive: 1500 * time.Millisecond}, []string{"keepalive: 1.5s is not whole seconds"}},
+		{"held without TLS", &HeldOptions{CAFile: "c", CertFile: "c", KeyFile: "k", ServerName: "a", SkipVerify: true},
+			[]string{"ca_file: has no effect without tls", "cert_file: has", "key_file: has", "server_name: has", "skip_verify: has"}},
+		{"held TLS", &HeldOptions{TLS: true, CertFile: "c"}, []string{"key_file: is missing"}},
+		{"tls days", &TLSOptions{WarnDays: 7, FailDays: 7}, []string{"fail_days: 7 must be below warn_days 7"}},
+		{"tls has those of all", &TLSOptions{SkipVerify: true, CAFile: "c"}, []string{"ca_file: has no effect"}},
 		{"exec nothing", &ExecOptions{}, []string{"command: is missing"}},
 		{"exec shell list", &ExecOptions{Command: []string{"a", "b"}, Shell: true}, []string{"command: must be one element"}},
 		{"exec line without shell", &ExecOptions{Command: []string{"test -f /x"}}, []string{`command: "test -f /x" is one word`}},

@@ -89,6 +89,9 @@ func (v *validator) resolving(p strict.Path, c *Check) {
 	case c.Source.IsValid() && c.Source.Is4() != addr.Unmap().Is4():
 		v.fail(at, "%s is not of the same address family as source %s", addr, c.Source)
 	}
+	if _, holds := c.Options.(*checks.HeldOptions); holds && c.Resolve == resolveAll {
+		v.fail(at, "all cannot be for type held, which holds one connection")
+	}
 	if k := c.Options.NeedsTarget(); c.Resolve == resolveAll && k != checks.TargetHost && k != checks.TargetPort {
 		v.fail(at, "all is for checks of a target, which %s does not need", c.Type)
 	}

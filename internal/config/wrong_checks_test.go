@@ -43,6 +43,26 @@ var wrongChecks = []struct {
 		want:   []string{`rhid.yaml:10:26: checks.web.tls: must be true or false, not "maybe"`},
 		schema: true,
 	},
+	{
+		check: "{type: tls, warn_days: 10, fail_days: 10}",
+		want:  []string{"rhid.yaml:10:46: checks.web.fail_days: 10 must be below warn_days 10, or nobody is warned"},
+	},
+	{
+		check:  "{type: tls, warn_days: -2}",
+		want:   []string{"rhid.yaml:10:31: checks.web.warn_days: must be at least -1, not -2"},
+		schema: true,
+	},
+	{
+		check: "{type: held, keepalive: 1500ms, server_name: a.example}",
+		want: []string{
+			"rhid.yaml:10:32: checks.web.keepalive: 1.5s is not whole seconds, 1s to 1h",
+			"rhid.yaml:10:53: checks.web.server_name: has no effect without tls: true",
+		},
+	},
+	{
+		check: "{type: held, resolve: all}",
+		want:  []string{"rhid.yaml:10:30: checks.web.resolve: all cannot be for type held, which holds one connection"},
+	},
 }
 
 func TestWrongChecks(t *testing.T) {
