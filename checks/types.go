@@ -10,77 +10,20 @@ import "time"
 // means its default, so that Options are usable without a configuration, too.
 func Types() []Type {
 	return []Type{
-		{
-			Name: "tcp",
-			Doc:  "connects to a TCP port, and optionally sends something and expects an answer",
-			New:  func() Options { return new(TCPOptions) },
-		},
-		{
-			Name: "http",
-			Doc:  "makes one HTTP/1.1 request on a fresh connection and looks at status and body",
-			New:  func() Options { return new(HTTPOptions) },
-		},
-		{
-			Name: "https",
-			Doc:  "is http over TLS, and looks at the certificate as well",
-			New:  func() Options { return new(HTTPSOptions) },
-		},
-		{
-			Name: "icmp",
-			Doc:  "sends ICMP echo requests and looks at loss and round trip time",
-			New:  func() Options { return new(ICMPOptions) },
-		},
-		{
-			Name: "exec",
-			Doc:  "runs a command and takes its exit status as Nagios plugins mean it",
-			New:  func() Options { return new(ExecOptions) },
-		},
-		{
-			Name: "grpc",
-			Doc:  "asks a gRPC server for its health (grpc.health.v1), with or without TLS",
-			New:  func() Options { return new(GRPCOptions) },
-		},
-		{
-			Name: "udp",
-			Doc:  "sends a datagram and looks at the one that comes back",
-			New:  func() Options { return new(UDPOptions) },
-		},
-		{
-			Name: "interface",
-			Doc:  "looks whether an interface of this host is up, has carrier and has its addresses",
-			New:  func() Options { return new(InterfaceOptions) },
-		},
-		{
-			Name: "route",
-			Doc:  "looks whether the kernel has a route for a prefix, and where it leads",
-			New:  func() Options { return new(RouteOptions) },
-		},
-		{
-			Name: "load",
-			Doc:  "looks at this host's processors, memory, open files and connection tracking",
-			New:  func() Options { return new(LoadOptions) },
-		},
-		{
-			Name: "haproxy",
-			Doc:  "asks HAProxy for a backend or one of its servers: state, weight, sessions, queue, errors",
-			New:  func() Options { return new(HAProxyOptions) },
-		},
-		{
-			Name:    "haproxy-rate",
-			Doc:     "watches HAProxy's counters of a backend or a server: answers of class 5xx, and connections that failed",
-			New:     func() Options { return new(HAProxyRateOptions) },
-			Passive: true,
-		},
-		{
-			Name: "held",
-			Doc:  "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes",
-			New:  func() Options { return new(HeldOptions) },
-		},
-		{
-			Name: "tls",
-			Doc:  "makes a TLS handshake and looks at the certificate: chain, name, and days that are left",
-			New:  func() Options { return new(TLSOptions) },
-		},
+		{Name: "tcp", Doc: "connects to a TCP port, and optionally sends something and expects an answer", New: func() Options { return new(TCPOptions) }},
+		{Name: "http", Doc: "makes one HTTP/1.1 request on a fresh connection and looks at status and body", New: func() Options { return new(HTTPOptions) }},
+		{Name: "https", Doc: "is http over TLS, and looks at the certificate as well", New: func() Options { return new(HTTPSOptions) }},
+		{Name: "icmp", Doc: "sends ICMP echo requests and looks at loss and round trip time", New: func() Options { return new(ICMPOptions) }},
+		{Name: "exec", Doc: "runs a command and takes its exit status as Nagios plugins mean it", New: func() Options { return new(ExecOptions) }},
+		{Name: "grpc", Doc: "asks a gRPC server for its health (grpc.health.v1), with or without TLS", New: func() Options { return new(GRPCOptions) }},
+		{Name: "udp", Doc: "sends a datagram and looks at the one that comes back", New: func() Options { return new(UDPOptions) }},
+		{Name: "interface", Doc: "looks whether an interface of this host is up, has carrier and has its addresses", New: func() Options { return new(InterfaceOptions) }},
+		{Name: "route", Doc: "looks whether the kernel has a route for a prefix, and where it leads", New: func() Options { return new(RouteOptions) }},
+		{Name: "load", Doc: "looks at this host's processors, memory, open files and connection tracking", New: func() Options { return new(LoadOptions) }},
+		{Name: "haproxy", Doc: "asks HAProxy for a backend or one of its servers: state, weight, sessions, queue, errors", New: func() Options { return new(HAProxyOptions) }},
+		{Name: "haproxy-rate", Doc: "watches HAProxy's counters of a backend or a server: answers of class 5xx, and connections that failed", New: func() Options { return new(HAProxyRateOptions) }, Passive: true},
+		{Name: "held", Doc: "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes", New: func() Options { return new(HeldOptions) }},
+		{Name: "tls", Doc: "makes a TLS handshake and looks at the certificate: chain, name, and days that are left", New: func() Options { return new(TLSOptions) }},
 	}
 }
 
