@@ -129,6 +129,17 @@ type Seen struct {
 	Places []Place // sorted by name
 }
 
+// Later is the error of a Put or Remove that would come too soon after the last
+// one for the same prefix. Nothing was done, and nothing failed.
+type Later struct {
+	At time.Time // when to ask again
+}
+
+// Error implements error.
+func (l *Later) Error() string {
+	return "waits for " + l.At.Format("15:04:05.0") + ": changes of one prefix keep a distance"
+}
+
 // Target is one thing that a Reconciler keeps as wanted: the BGP speaker's
 // table, the kernel's announcement routes, the VIPs that are local. All
 // methods but Changes are called from one goroutine, one at a time.
@@ -140,7 +151,8 @@ type Target interface {
 	// nothing is known; a partial answer is an error.
 	Read(ctx context.Context) (map[netip.Prefix]Seen, error)
 	// Put makes r present in the place of what rhid had there for the same
-	// prefix, and never in the place of what is somebody else's.
+	// prefix, and never in the place of what is somebody else's. Put and Remove
+	// may ask for more time with a Later.
 	Put(ctx context.Context, r Route) error
 	// Remove takes rhid's own object for p out; that there is none is no error.
 	Remove(ctx context.Context, p netip.Prefix) error

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 )
@@ -25,14 +26,19 @@ func (r *Reconciler) attempt(ctx context.Context, p netip.Prefix, route *Route) 
 		err = r.target.Remove(octx, p)
 	}
 	r.dirty[p] = true
+	var later *Later
+	if errors.As(err, &later) {
+		r.putOff(p, later)
+		return false
+	}
 	if err != nil {
 		r.fail(ctx, p, op, err)
 		return true
 	}
-	if t != nil {
+	if t != nil && t.failures > 0 {
 		r.log.Info("succeeded after failures", "operation", op, "prefix", p, "failures", t.failures)
-		delete(r.tries, p)
 	}
+	delete(r.tries, p)
 	s := r.seen[p]
 	s.Here, r.acked[p] = route != nil, route != nil
 	if route != nil {
@@ -54,6 +60,17 @@ func unread(places []Place, here bool) []Place {
 		out[i] = Place{Name: p.Name, State: state, Why: "not read back yet"}
 	}
 	return out
+}
+
+// putOff has a target asked again when it will be ready. What failed before is
+// still so.
+func (r *Reconciler) putOff(p netip.Prefix, later *Later) {
+	t := r.tries[p]
+	if t == nil {
+		t = &try{}
+		r.tries[p] = t
+	}
+	t.last, t.next, t.err = time.Now(), later.At, later.Error()
 }
 
 func (r *Reconciler) fail(ctx context.Context, p netip.Prefix, op string, err error) {

@@ -112,6 +112,7 @@ func (t *addresses) list(ctx context.Context, c *conf) (map[key]*local, error) {
 	for _, a := range as {
 		host := netip.PrefixFrom(a.prefix.Addr(), a.prefix.Addr().BitLen())
 		switch {
+		case a.prefix == leaseAddress():
 		case c.ownAddr(a, marks):
 			l := at(a.prefix)
 			l.addrs = append(l.addrs, a)

@@ -3,12 +3,14 @@ package kernel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -152,6 +154,15 @@ func (f *fake) addAddr(a addr) error {
 	}
 	f.as = append(f.as, a)
 	f.rs = append(f.rs, localRoute(a))
+	return nil
+}
+
+func (f *fake) leaseAddr(a addr, life time.Duration) error {
+	if err := f.try(fmt.Sprintf("lease %s for %v", a, life)); err != nil {
+		return err
+	}
+	f.as = slices.DeleteFunc(f.as, func(o addr) bool { return o.prefix == a.prefix })
+	f.as = append(f.as, a)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"rhid/announce"
 )
@@ -15,7 +16,8 @@ import (
 type routes struct {
 	w       *World
 	changes chan struct{}
-	own     map[netip.Prefix][]route // as of the last Read, Put and Remove; nil before
+	own     map[netip.Prefix][]route    // as of the last Read, Put and Remove; nil before
+	changed map[netip.Prefix]lastChange // rhid's last change of the route, while that matters
 	confirmation
 }
 
@@ -35,6 +37,7 @@ func (t *routes) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, erro
 		return nil, err
 	}
 	t.own = own
+	t.forgetChanges(c)
 	seen := make(map[netip.Prefix]announce.Seen, len(own))
 	for p, rs := range own {
 		seen[p] = c.seeRoutes(p, rs)
@@ -138,15 +141,22 @@ func (t *routes) Put(ctx context.Context, r announce.Route) error {
 	if err := t.know(ctx, c); err != nil {
 		return err
 	}
+	if c.leased() && !t.w.lease.held() {
+		return fmt.Errorf("add announcement route to %s: %w", r.Prefix, errNoLease)
+	}
+	want := c.announcement(r)
+	if err := t.tooSoon(c, want); err != nil {
+		return err
+	}
 	if t.ill(r.Prefix) {
 		if err := t.heal(r.Prefix); err != nil {
 			return err
 		}
 	}
-	want := c.announcement(r)
 	if err := t.w.putRoute(c, want); err != nil {
 		return err
 	}
+	t.changed[r.Prefix] = lastChange{time.Now(), want}
 	t.expect(r.Prefix, true)
 	left := []route{want}
 	var errs []error
@@ -178,6 +188,12 @@ func (t *routes) Remove(ctx context.Context, p netip.Prefix) error {
 	if err := t.know(ctx, t.w.conf.Load()); err != nil {
 		return err
 	}
+	if soonest := t.withdrawable(p); !soonest.IsZero() {
+		return &announce.Later{At: soonest}
+	}
+	if len(t.own[p]) == 0 {
+		return nil
+	}
 	var left []route
 	var errs []error
 	for _, r := range t.own[p] {
@@ -190,6 +206,7 @@ func (t *routes) Remove(ctx context.Context, p netip.Prefix) error {
 	if len(left) == 0 {
 		delete(t.own, p)
 		t.expect(p, false)
+		t.changed[p] = lastChange{at: time.Now()}
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -50,6 +51,21 @@ func (k *rtnetlink) addAddr(a addr) error {
 	}
 	if a.flags != 0 {
 		req.AddData(uint32Attr(unix.IFA_FLAGS, a.flags))
+	}
+	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// leaseAddr is only used for IPv4.
+func (k *rtnetlink) leaseAddr(a addr, life time.Duration) error {
+	req := k.request(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK)
+	msg, data := addrMessage(a)
+	msg.Scope = unix.RT_SCOPE_HOST
+	seconds := uint32(life / time.Second)
+	lives := nl.IfaCacheInfo{IfaCacheinfo: unix.IfaCacheinfo{Valid: seconds, Prefered: seconds}}
+	req.AddData(msg)
+	for _, d := range append(data, nl.NewRtAttr(unix.IFA_CACHEINFO, lives.Serialize()), nl.NewRtAttr(ifaProto, []byte{a.proto})) {
+		req.AddData(d)
 	}
 	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
 	return err

@@ -191,6 +191,9 @@ func routeMessage(r route) []nl.NetlinkRequestData {
 	if r.link != 0 {
 		data = append(data, uint32Attr(unix.RTA_OIF, uint32(r.link)))
 	}
+	if r.src.IsValid() {
+		data = append(data, nl.NewRtAttr(unix.RTA_PREFSRC, r.src.AsSlice()))
+	}
 	return data
 }
 
@@ -216,6 +219,9 @@ func parseRoute(m []byte) (r route, cloned, ok bool) {
 	}
 	r.metric, _ = uint32Of(attribute(attrs, unix.RTA_PRIORITY))
 	r.gateway, _ = netip.AddrFromSlice(attribute(attrs, unix.RTA_GATEWAY))
+	if r.proto != unix.RTPROT_KERNEL {
+		r.src, _ = netip.AddrFromSlice(attribute(attrs, unix.RTA_PREFSRC))
+	}
 	return r, msg.Flags&unix.RTM_F_CLONED != 0, true
 }
 

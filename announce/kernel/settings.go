@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,10 @@ type Settings struct {
 	VIPs     []netip.Prefix // nothing else is ever put in
 	Routed   []netip.Prefix // those of VIPs that are announced by routes
 	Readback readback.Settings
+	Spacing  time.Duration // least time between two changes of one announcement; 0 is none
+
+	Lease       bool // announcement routes live only as long as KeepLease renews them
+	LeaseSource bool // IPv4: the kernel itself takes them out, see TellsOfSource
 }
 
 // Validate returns what makes s unusable. Protocol numbers that routing
@@ -163,6 +168,7 @@ func (c *conf) announcement(r announce.Route) route {
 		metric: storedMetric(r.Prefix, r.Attrs.Metric),
 		proto:  c.protocol(),
 		link:   loopback,
+		src:    c.source(r.Prefix),
 	}
 	tier := c.tier(r.Prefix, r.Attrs.Rank)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -34,6 +35,9 @@ type stack interface {
 	addrs() ([]addr, error)
 	// addAddr fails with EEXIST if the interface has the address.
 	addAddr(addr) error
+	// leaseAddr adds the address or has it live for life from now, in whole
+	// seconds.
+	leaseAddr(a addr, life time.Duration) error
 	// delAddr deletes the address if it still carries the mark that a has,
 	// EADDRNOTAVAIL if not.
 	delAddr(a addr) error
@@ -54,7 +58,8 @@ type route struct {
 	table   int
 	metric  uint32
 	proto   uint8
-	scope   uint8 // IPv4 only
+	scope   uint8      // IPv4 only
+	src     netip.Addr // preferred source; invalid if there is none, or it is the kernel's own choice
 }
 
 // String writes the route as ip route does, as far as it matters here.
@@ -79,6 +84,9 @@ func (r route) String() string {
 		b.WriteString(" dev lo")
 	default:
 		fmt.Fprintf(&b, " dev #%d", r.link)
+	}
+	if r.src.IsValid() {
+		fmt.Fprintf(&b, " src %s", r.src)
 	}
 	fmt.Fprintf(&b, " table %d proto %s metric %d", r.table, protoName(r.proto), r.metric)
 	return b.String()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,7 @@ type World struct {
 	conf    atomic.Pointer[conf]
 	address *addresses
 	route   *routes
+	lease   lease
 	back    *readback.Readback // nil where no routing daemon is asked
 
 	kernel *rtnetlink     // the stack, where it is the real one
@@ -61,7 +63,7 @@ func newWorld(k stack, s Settings, log *slog.Logger) *World {
 	var none *conf
 	w.conf.Store(none.next(s))
 	w.address = &addresses{w: w, changes: make(chan struct{}, 1), borrowed: map[key]bool{}}
-	w.route = &routes{w: w, changes: make(chan struct{}, 1)}
+	w.route = &routes{w: w, changes: make(chan struct{}, 1), changed: map[netip.Prefix]lastChange{}}
 	return w
 }
 

@@ -92,6 +92,7 @@ func newLogger(level, format string) (*slog.Logger, error) {
 func runDaemon(ctx context.Context, opts daemon.Options) error {
 	stop, reload := make(chan struct{}, 2), make(chan struct{}, 1)
 	opts.Stop, opts.Reload = stop, reload
+	opts.Guard = []string{"/proc/self/exe", guardName}
 	sigs := make(chan os.Signal, 8)
 	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(sigs)

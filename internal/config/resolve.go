@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"rhid/internal/config/strict"
@@ -12,6 +13,9 @@ import (
 func resolve(cfg *Config, doc *strict.Document) {
 	if cfg.BGP.Keepalive == 0 {
 		cfg.BGP.Keepalive = keepaliveFor(cfg.BGP.Hold)
+	}
+	if cfg.Kernel.Spacing == 0 {
+		cfg.Kernel.Spacing = spacingFor(cfg.Kernel.Readback.From)
 	}
 	for i := range cfg.Sites {
 		s := &cfg.Sites[i]
@@ -37,6 +41,16 @@ func resolve(cfg *Config, doc *strict.Document) {
 // keepaliveFor is a third of the hold time (RFC 4271, 4.4) in whole seconds.
 func keepaliveFor(hold time.Duration) time.Duration {
 	return max(time.Second, (hold / 3).Truncate(time.Second))
+}
+
+// spacingFor is a little more than what routers and daemons keep between two
+// LSAs of one prefix: MinLSArrival, and MinLSInterval in BIRD (RFC 2328,
+// appendix B).
+func spacingFor(daemons []string) time.Duration {
+	if slices.Contains(daemons, "bird") {
+		return 5100 * time.Millisecond
+	}
+	return 1100 * time.Millisecond
 }
 
 func resolveRouters(cfg *Config, routers []Router) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,10 @@ type Options struct {
 	// Wall is the wall clock that other nodes compare with theirs; nil is
 	// time.Now. Nothing is decided by it.
 	Wall func() time.Time
+	// Guard is the command line of a process that runs kernel.Guard, to which the
+	// flags of its settings are added; without one, only the kernel itself takes
+	// routes out when the lease lapses.
+	Guard []string
 }
 
 // Daemon is one running daemon.
@@ -45,7 +50,8 @@ type Daemon struct {
 	world     *kernel.World
 	cluster   *cluster.Cluster // nil with a single node
 	loop      *loop
-	stopBy    time.Time // when the end must be over; set by the loop
+	turns     atomic.Uint64 // of the loop
+	stopBy    time.Time     // when the end must be over; set by the loop
 }
 
 // Run loads the configuration and runs until asked to stop, with everything
@@ -146,6 +152,7 @@ func (d *Daemon) serve(ctx context.Context, m *model, closers *teardown) error {
 	}
 	task("control", func(ctx context.Context) error { return control.Serve(ctx, l, d, d.log) })
 	task("kernel", d.world.Run)
+	task("lease", func(ctx context.Context) error { return d.keepLease(ctx, m.kernel) })
 	task("announcer", d.announcer.Run)
 	task("checks", d.runner.Run)
 	if d.speaker != nil {

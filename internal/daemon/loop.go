@@ -161,6 +161,7 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 	l.turned = time.Now()
 	l.decide(l.turned)
 	for l.phase != phaseDone {
+		l.d.turns.Add(1)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -93,7 +93,8 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	m.kernel = kernel.Settings{
 		Protocol: cfg.Kernel.Protocol, Table: cfg.Kernel.Table, NextHop: cfg.Kernel.NextHop,
 		Tiers: cfg.Kernel.Tiers, Label: cfg.VIP.Label, VIPs: m.vips(""), Routed: m.vips(viaKernel),
-		Readback: readback.Settings(cfg.Kernel.Readback),
+		Readback: readback.Settings(cfg.Kernel.Readback), Spacing: cfg.Kernel.Spacing,
+		Lease: cfg.Kernel.Lease, LeaseSource: kernel.TellsOfSource(),
 	}
 	return m, m.addBGP()
 }

@@ -100,6 +100,8 @@ func restartNeeded(old, now *model) error {
 		return errors.New("cluster, and the node's address, cannot change at run time: restart the daemon")
 	case old.cfg.Control != now.cfg.Control:
 		return errors.New("control: the socket cannot change at run time: restart the daemon")
+	case old.kernel.Lease != now.kernel.Lease, now.kernel.Lease && old.kernel.Protocol != now.kernel.Protocol:
+		return errors.New("kernel.lease, and with it kernel.protocol, cannot change at run time: restart the daemon")
 	case !old.kernel.Readback.Equal(now.kernel.Readback):
 		return errors.New("kernel.readback cannot change at run time: restart the daemon")
 	case old.bgp == nil:

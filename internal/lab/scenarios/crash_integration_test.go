@@ -23,12 +23,13 @@ type crash struct {
 	client, other *lab.Prober              // of the kernel backend's VIPs
 }
 
-// TestCrash kills rhid. Over BGP its VIPs are gone at once. What it left in the
-// kernel serves on, is adopted by the next life without a touch, or removed by
-// that when it is no longer wanted, or by `rhid cleanup`.
+// TestCrash kills rhid without a lease. Over BGP its VIPs are gone at once. What
+// it left in the kernel serves on, is adopted by the next life without a touch, or
+// removed by that when it is no longer wanted, or by `rhid cleanup`. With the
+// lease, which is the default, see TestS3Kernel and TestLeaseIsAdopted.
 func TestCrash(t *testing.T) {
 	s := &crash{siteLab: startSite(t, lab.Options{}), far: map[string]*lab.FIBWatch{}}
-	s.rhid = s.run(s.shipped())
+	s.rhid = s.run(s.unleased())
 	s.host = watchKernel(t, s.lb)
 	for _, v := range siteVIPs() {
 		s.far[v] = s.branch.WatchFIB(v)
@@ -149,7 +150,7 @@ func (s *crash) unwantedRemoved() {
 	for _, n := range []*lab.Node{s.srv1, s.srv2} {
 		n.KillAll("haproxy")
 	}
-	text := s.shipped()
+	text := s.unleased()
 	from, to := strings.Index(text, "  - name: atm"), strings.Index(text, "  - name: counter")
 	s.configure(text[:from] + text[to:] + "    vip: {linger: 500ms}\n")
 	s.forget()
@@ -171,8 +172,18 @@ func (s *crash) unwantedRemoved() {
 		n.Must("haproxy", "-D", "-f", "/etc/haproxy/haproxy.cfg")
 	}
 	s.lb.StopRhid(s.rhid, 15*time.Second)
-	s.rhid = s.run(s.shipped())
+	s.rhid = s.run(s.unleased())
 	s.atRest()
+}
+
+// unleased is the shipped configuration without the lease.
+func (s *siteLab) unleased() string {
+	s.t.Helper()
+	text := strings.Replace(s.shipped(), "kernel:\n", "kernel:\n  lease: false\n", 1)
+	if text == s.shipped() {
+		s.t.Fatal("the shipped configuration has no kernel section")
+	}
+	return text
 }
 
 // cleanedUp kills rhid and removes by hand what it left.
