@@ -51,7 +51,7 @@ func TestNeedsTarget(t *testing.T) {
 		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetMaybe,
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
-		"grpc":    TargetPort,
+		"grpc": TargetPort, "iso8583": TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
 	}

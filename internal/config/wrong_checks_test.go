@@ -39,6 +39,23 @@ var wrongChecks = []struct {
 		},
 	},
 	{
+		check: "{type: iso8583, header: ascii3, tpdu: 60, code: 1, fields: {\"11\": x, \"24\": \"001\"}, formats: {\"63\": z..9}}",
+		want: []string{
+			`rhid.yaml:10:32: checks.web.header: "ascii3" is not one of binary2, ascii4, bcd2, none; did you mean "ascii4"?`,
+			`rhid.yaml:10:46: checks.web.tpdu: "60" is not ten hexadecimal digits`,
+			`rhid.yaml:10:56: checks.web.code: "1" is neither three digits nor none`,
+			`rhid.yaml:10:67: checks.web.fields: "11" is set anew at each probe; leave it out`,
+			`rhid.yaml:10:100: checks.web.formats: "63": "z..9" is not a format such as n6, an..25, ans...999 or b8`,
+		},
+		schema: true,
+	},
+	{
+		check: "{type: iso8583, fields: {\"24\": \"1\"}}",
+		want: []string{
+			`rhid.yaml:10:32: checks.web.fields: cannot be written: failed to pack field 24 (n3): failed to encode length: field length: 1 should be fixed: 3`,
+		},
+	},
+	{
 		check:  "{type: grpc, tls: maybe}",
 		want:   []string{`rhid.yaml:10:26: checks.web.tls: must be true or false, not "maybe"`},
 		schema: true,
