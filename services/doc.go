@@ -45,6 +45,12 @@
 //     each scope goes on, marked degraded; or, once max_withdrawals services
 //     have left within a minute because of what fails everywhere, this one
 //     holds on. What fails on this node alone is never held back.
+//   - A check may say what fails with it (State.Depends). A service that local
+//     checks suffice to take down is never held back and never waits, even
+//     where it fails everywhere at once. One that would be up but for shared
+//     checks counts towards max_withdrawals even where others can still serve,
+//     since they are about to find out; above it this node holds on, at the
+//     worst rank, so that who can serve comes first.
 //   - Unknown: Undecided, which changes nothing that is announced.
 //
 // # Readiness
@@ -56,6 +62,9 @@
 // does not announce, when the node is overloaded. A link with the effect down
 // makes it Down instead. Standby is usable: where nobody is Ready, the first
 // Standby of the order serves at once, so a cold start waits for nothing, and a
-// damped node is never damped into silence. What serves is not on trial: a healthy node that
-// announces is Ready from then on.
+// damped node is never damped into silence. What serves is not on trial: a
+// healthy node that announces is Ready from then on. A node is Standby, too,
+// while a maintenance file says that the service is worked on there, and, where
+// the configuration says so, while it is degraded; and Ready again at once when
+// that is over.
 package services

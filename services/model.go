@@ -57,7 +57,21 @@ type State struct {
 	Announcing bool   // its verdict is Announce or Hold
 	Rank       int    // at which it announces
 	Exported   bool   // enough routers have its route
+
+	// Depends is what failed where it is Down, as far as the checks say; only
+	// that of Self matters.
+	Depends Dependency
 }
+
+// Dependency is what fails with a check, where its configuration says so.
+type Dependency uint8
+
+// The kinds of dependency.
+const (
+	DependsAuto   Dependency = iota // not said: what fails everywhere at once is taken for shared
+	DependsLocal                    // something of the node only
+	DependsShared                   // something that all nodes use
+)
 
 // Witness is what the routers say of a peer's route.
 type Witness uint8
@@ -162,28 +176,30 @@ type Code string
 
 // The codes.
 const (
-	CodeChosen     Code = "chosen"        // among the first of the order that can serve
-	CodeBetterNode Code = "better-node"   // enough other nodes come first
-	CodeNotInOrder Code = "not-in-order"  // the service's order does not name this node
-	CodeNodeAbsent Code = "node-absent"   // the node is not there
-	CodeRouteGone  Code = "route-gone"    // gossip has the node, the routers lost its route
-	CodeRouteSeen  Code = "route-seen"    // gossip lost the node, the routers have its route
-	CodeHealthy    Code = "healthy"       // checks say the service is up
-	CodeNotChecked Code = "not-checked"   // checks have not come to an answer yet
-	CodeCheckDown  Code = "check-down"    // the service's check is down
-	CodePoolDown   Code = "pool-down"     // too few servers of the pool are up
-	CodeLinkDown   Code = "link-down"     // a link of the node is down
-	CodeOverloaded Code = "overloaded"    // the node has too much to do already
-	CodeFailback   Code = "failback-hold" // healthy again, but not for long enough
-	CodeDamped     Code = "damped"        // it went down too often
-	CodeDrained    Code = "drained"       // an operator asked for it
-	CodeNoRouter   Code = "no-router"     // no router has a session with the node
-	CodePinned     Code = "pinned"        // an operator asked for it
-	CodeHandover   Code = "handover"      // announces until the chosen nodes are exported
-	CodeSettling   Code = "settling"      // not heard from everybody yet
-	CodeNoQuorum   Code = "no-quorum"     // fewer than half of the nodes are heard
-	CodeKeptDown   Code = "kept-down"     // nobody can serve, and the last holder goes on
-	CodeBrake      Code = "brake"         // it fails everywhere at once, and too much has left already
+	CodeChosen      Code = "chosen"        // among the first of the order that can serve
+	CodeBetterNode  Code = "better-node"   // enough other nodes come first
+	CodeNotInOrder  Code = "not-in-order"  // the service's order does not name this node
+	CodeNodeAbsent  Code = "node-absent"   // the node is not there
+	CodeRouteGone   Code = "route-gone"    // gossip has the node, the routers lost its route
+	CodeRouteSeen   Code = "route-seen"    // gossip lost the node, the routers have its route
+	CodeHealthy     Code = "healthy"       // checks say the service is up
+	CodeNotChecked  Code = "not-checked"   // checks have not come to an answer yet
+	CodeCheckDown   Code = "check-down"    // the service's check is down
+	CodePoolDown    Code = "pool-down"     // too few servers of the pool are up
+	CodeLinkDown    Code = "link-down"     // a link of the node is down
+	CodeOverloaded  Code = "overloaded"    // the node has too much to do already
+	CodeMaintenance Code = "maintenance"   // a maintenance file says that it is worked on
+	CodeDegraded    Code = "degraded"      // up, but worse than it should be, and the configuration says that others come first
+	CodeFailback    Code = "failback-hold" // healthy again, but not for long enough
+	CodeDamped      Code = "damped"        // it went down too often
+	CodeDrained     Code = "drained"       // an operator asked for it
+	CodeNoRouter    Code = "no-router"     // no router has a session with the node
+	CodePinned      Code = "pinned"        // an operator asked for it
+	CodeHandover    Code = "handover"      // announces until the chosen nodes are exported
+	CodeSettling    Code = "settling"      // not heard from everybody yet
+	CodeNoQuorum    Code = "no-quorum"     // fewer than half of the nodes are heard
+	CodeKeptDown    Code = "kept-down"     // nobody can serve, and the last holder goes on
+	CodeBrake       Code = "brake"         // it fails everywhere at once, and too much has left already
 )
 
 // Reason is why: a code to match on, and the evidence as one sentence.
@@ -222,6 +238,7 @@ type Decision struct {
 	Degraded   bool        `json:"degraded,omitempty"`   // announced though down
 	Draining   bool        `json:"draining,omitempty"`   // held because an operator drains it
 	Everywhere bool        `json:"everywhere,omitempty"` // nobody can serve
+	Counts     bool        `json:"-"`                    // to leave now is one of max_withdrawals
 	Candidates []Candidate `json:"candidates"`           // best first; with PerSite site by site
 }
 

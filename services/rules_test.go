@@ -82,6 +82,11 @@ func TestRules(t *testing.T) {
 		{"the brake holds the last holder only", "a1=d+ a2=d~", "a2", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[] withdraw better-node"},
 		{"with a brake: what fails here only waits for the next", "a1=d+ a2=r", "a1", func(in *Inputs, _ *Service) { in.Budget = 1 }, "[a2:0] hold handover"},
 		{"the brake never holds what fails here only", "a1=d+ a2=r+", "a1", func(in *Inputs, _ *Service) { in.Budget = 0 }, "[a2:0] withdraw pool-down"},
+		{"the brake never holds what is marked local, though it fails everywhere", "a1=d+ a2=d", "a1", depends(DependsLocal, 0), "[] withdraw pool-down"},
+		{"… nor does that wait for the next", "a1=d+ a2=r", "a1", depends(DependsLocal, 1), "[a2:0] withdraw pool-down"},
+		{"the brake holds what is marked shared, though others can serve still", "a1=d+ a2=r+", "a1", depends(DependsShared, 0), "[a2:0] hold brake"},
+		{"… and lets it leave within the budget", "a1=d+ a2=r+", "a1", depends(DependsShared, 1), "[a2:0] withdraw pool-down"},
+		{"… and always without a brake", "a1=d+ a2=r+", "a1", depends(DependsShared, -1), "[a2:0] withdraw pool-down"},
 		{"settling: nothing new is announced", "a1=r a2=r", "a1", certainty(Settling), "[a1:0] undecided settling"},
 		{"settling: what is announced stays", "a1=r+ a2=r", "a1", certainty(Settling), "[a1:0] announce chosen"},
 		{"isolated: anycast tolerates two holders", "a1=r!", "a2", isolated(false), "[a2:0] announce chosen"},
@@ -113,6 +118,19 @@ func TestRules(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// depends says what is to blame for a1 and a2 being down, and what is left of
+// max_withdrawals.
+func depends(on Dependency, budget int) func(*Inputs, *Service) {
+	return func(in *Inputs, _ *Service) {
+		in.Budget = budget
+		for _, name := range []string{"a1", "a2"} {
+			st := in.Views[name].Services["s"]
+			st.Depends = on
+			in.Views[name].Services["s"] = st
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ type Health uint8
 const (
 	HealthUnknown Health = iota
 	HealthDown
+	HealthLimited // can serve, but better nodes come first: maintenance, degraded
 	HealthUp
 )
 
@@ -49,7 +50,7 @@ type Tracker struct {
 	rules   Rules
 	health  Health
 	reason  Reason
-	since   time.Time // when health last became HealthUp
+	since   time.Time // when it last became able to serve
 	trusted bool      // it was healthy for the delay, it serves, or an operator said so
 	penalty float64   // at the time penalAt
 	penalAt time.Time
@@ -66,11 +67,11 @@ func (t *Tracker) Configure(r Rules) { t.rules = r }
 
 // Observe takes over what the checks say at time now.
 func (t *Tracker) Observe(h Health, r Reason, now time.Time) {
-	if h == HealthUp && t.health != HealthUp {
+	if h >= HealthLimited && t.health < HealthLimited {
 		t.since = now
 		t.trusted = false
 	}
-	if h == HealthDown && t.health == HealthUp {
+	if h == HealthDown && t.health >= HealthLimited {
 		t.punish(now)
 	}
 	t.health, t.reason = h, r
@@ -79,7 +80,7 @@ func (t *Tracker) Observe(h Health, r Reason, now time.Time) {
 // Trust makes a healthy node Ready without waiting: it serves already, or an
 // operator said so. It says whether the node is healthy; else nothing changes.
 func (t *Tracker) Trust() bool {
-	t.trusted = t.health == HealthUp
+	t.trusted = t.health >= HealthLimited
 	return t.trusted
 }
 
@@ -97,6 +98,8 @@ func (t *Tracker) State(now time.Time) (State, time.Time) {
 		return State{Readiness: Unknown, Reason: t.reason}, time.Time{}
 	case HealthDown:
 		return State{Readiness: Down, Reason: t.reason}, time.Time{}
+	case HealthLimited:
+		return State{Readiness: Standby, Reason: t.reason}, time.Time{}
 	}
 	if until := t.dampedUntil(now); !until.IsZero() {
 		why := fmt.Sprintf("%s; it went down too often, damped until %s", t.reason.Evidence, until.Format(time.TimeOnly))

@@ -31,6 +31,16 @@ func TestTracker(t *testing.T) {
 			{100 * time.Second, HealthUp, Standby, CodeFailback, 140 * time.Second}, // said again: no new start
 			{140 * time.Second, HealthUnknown, Ready, CodeHealthy, 0},
 		}},
+		{"limited: standby, and ready at once when that is over", FailbackAuto, []step{
+			{0, HealthUp, Standby, CodeFailback, 60 * time.Second},
+			{10 * time.Second, HealthLimited, Standby, CodeMaintenance, 0},
+			{60 * time.Second, HealthUnknown, Standby, CodeMaintenance, 0},
+			{70 * time.Second, HealthUp, Ready, CodeHealthy, 0},
+			{80 * time.Second, HealthLimited, Standby, CodeMaintenance, 0},
+			{90 * time.Second, HealthDown, Down, CodePoolDown, 0},
+			{100 * time.Second, HealthLimited, Standby, CodeMaintenance, 0},
+			{110 * time.Second, HealthUp, Standby, CodeFailback, 160 * time.Second},
+		}},
 		{"manual: standby however long", FailbackManual, []step{
 			{0, HealthUp, Standby, CodeFailback, 0},
 			{time.Hour, HealthUnknown, Standby, CodeFailback, 0},
@@ -49,6 +59,8 @@ func TestTracker(t *testing.T) {
 				switch s.health {
 				case HealthUp:
 					tr.Observe(HealthUp, healthy, now)
+				case HealthLimited:
+					tr.Observe(HealthLimited, Reason{CodeMaintenance, "worked on"}, now)
 				case HealthDown:
 					tr.Observe(HealthDown, sick, now)
 				}

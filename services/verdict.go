@@ -86,18 +86,15 @@ func waitFor(group []Candidate, self Candidate) string {
 
 // leave is for a node that announces and is not chosen.
 func (d *decider) leave(s Service, group []Candidate, self Candidate, out *Decision) {
+	depends := self.state.Depends
+	out.Counts = !self.Usable() && !out.Draining && (depends == DependsShared || out.Everywhere && depends != DependsLocal)
 	switch missing := unexported(group); {
 	case out.Everywhere && out.Draining && !d.in.Drained[s.Name]:
 		out.Verdict, out.Reason = Hold, self.Reason
 	case out.Everywhere && !out.Draining:
 		d.nobody(s, group, self, out)
-	case !self.Usable() && (s.KeepDown || d.in.Budget >= 0) && missing != "" && !d.in.Expired[s.Name]:
-		// What fails here may fail there a moment later: the last holder must
-		// not have left by then.
-		out.Verdict, out.Degraded = Hold, true
-		out.Reason = Reason{CodeHandover, "down, and goes on until these are exported: " + missing + "; " + self.Reason.Evidence}
 	case !self.Usable():
-		out.Verdict, out.Reason = Withdraw, self.Reason
+		d.failed(s, self, missing, out)
 	case d.in.Expired[s.Name]:
 		out.Verdict = Withdraw
 		out.Reason = Reason{CodeHandover, "handover_timeout is over; " + self.Reason.Evidence}
@@ -108,6 +105,32 @@ func (d *decider) leave(s Service, group []Candidate, self Candidate, out *Decis
 		out.Verdict, out.Reason = Hold, self.Reason
 	default:
 		out.Verdict, out.Reason = Withdraw, self.Reason
+	}
+}
+
+// failed is for a node that announces and is down, while others can serve.
+func (d *decider) failed(s Service, self Candidate, missing string, out *Decision) {
+	braked := d.in.Budget >= 0 && self.state.Depends != DependsLocal
+	switch {
+	case out.Counts && d.in.Budget == 0:
+		// The others may be about to find out, and then nobody would be left.
+		out.Verdict, out.Degraded = Hold, true
+		out.Reason = Reason{CodeBrake, "what fails is shared by all nodes, and max_withdrawals is reached; " + self.Reason.Evidence}
+	case (s.KeepDown || braked) && missing != "" && !d.in.Expired[s.Name]:
+		// What fails here may fail there a moment later: the last holder must
+		// not have left by then.
+		out.Verdict, out.Degraded = Hold, true
+		out.Reason = Reason{CodeHandover, "down, and goes on until these are exported: " + missing + "; " + self.Reason.Evidence}
+	default:
+		out.Verdict, out.Reason = Withdraw, self.Reason
+		d.spend(out)
+	}
+}
+
+// spend takes a withdrawal that counts off the budget.
+func (d *decider) spend(out *Decision) {
+	if out.Counts {
+		d.in.Budget--
 	}
 }
 
@@ -124,19 +147,20 @@ func unexported(group []Candidate) string {
 
 // nobody is for a service that no node can serve.
 func (d *decider) nobody(s Service, group []Candidate, self Candidate, out *Decision) {
+	local := self.state.Depends == DependsLocal
 	switch last := lastHolder(group); {
 	case s.KeepDown && last == self.Node:
 		out.Verdict, out.Rank, out.Degraded = Announce, 0, true
 		out.Reason = Reason{CodeKeptDown, "no node can serve, the last holder goes on; " + self.Reason.Evidence}
-	case last != "" && last != self.Node && (s.KeepDown || d.in.Budget >= 0):
+	case last != "" && last != self.Node && (s.KeepDown || d.in.Budget >= 0 && !local):
 		out.Verdict = Withdraw
 		out.Reason = Reason{CodeBetterNode, "no node can serve, and " + last + " goes on as the last holder"}
-	case d.in.Budget == 0:
+	case d.in.Budget == 0 && !local:
 		out.Verdict, out.Rank, out.Degraded = Announce, self.state.Rank, true
 		out.Reason = Reason{CodeBrake, "it fails on every node at once, and max_withdrawals is reached; " + self.Reason.Evidence}
 	default:
 		out.Verdict, out.Reason = Withdraw, self.Reason
-		d.in.Budget--
+		d.spend(out)
 	}
 }
 

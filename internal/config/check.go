@@ -54,14 +54,37 @@ func typeNames() []string {
 	return names
 }
 
-// UnmarshalNode decodes the name of a check or a check in place.
+// UnmarshalNode decodes the name of a check, a check in place, or a
+// composition.
 func (r *CheckRef) UnmarshalNode(d *strict.Decoder, n *strict.Node) {
-	if n.Kind == strict.Map {
+	switch {
+	case n.Kind != strict.Map:
+		d.Decode(n, &r.Name)
+	case isGroup(n):
+		r.Group = new(Group)
+		d.DecodeFields(n, false, r.Group)
+	default:
 		r.Inline = new(Check)
 		r.Inline.UnmarshalNode(d, n)
+	}
+}
+
+// isGroup says whether a mapping is a composition rather than a check.
+func isGroup(n *strict.Node) bool {
+	if n.Get("type") != nil {
+		return false
+	}
+	return slices.ContainsFunc([]string{"all", "any", "at_least", "of", "score"}, func(key string) bool { return n.Get(key) != nil })
+}
+
+// UnmarshalNode decodes a server's address, or the server as a mapping.
+func (s *Server) UnmarshalNode(d *strict.Decoder, n *strict.Node) {
+	if n.Kind == strict.Map {
+		d.DecodeFields(n, false, s)
 		return
 	}
-	d.Decode(n, &r.Name)
+	s.Weight = 1
+	d.Decode(n, &s.Address)
 }
 
 // UnmarshalText reads a number of servers ("2") or a share of them ("50%").

@@ -48,7 +48,7 @@ type Rate struct {
 	Last       int           `yaml:"last" min:"1" max:"10000" doc:"and of those only the last ones; all by default"`
 	Min        Percent       `yaml:"min" default:"90%" doc:"down below this share of successes"`
 	Recover    Percent       `yaml:"recover" doc:"up again from this share on; half way between min and 100% by default"`
-	MinSamples int           `yaml:"min_samples" default:"20" min:"1" max:"10000" doc:"with fewer results the rate abstains"`
+	MinSamples int           `yaml:"min_samples" min:"1" max:"10000" doc:"with fewer results the rate abstains; 20 by default, or last where that is fewer"`
 }
 
 // Latency is a limit of the time that successes take.
@@ -64,8 +64,17 @@ type Percent float64
 
 // Servers is a pool of servers behind a service.
 type Servers struct {
-	Addresses  []string `yaml:"addresses" required:"true" doc:"address:port (or address, for checks without a port) of each server; self is the node's own address"`
-	MinHealthy Quorum   `yaml:"min_healthy" default:"1" doc:"how many must be up for the service to be up: a number or a percentage"`
+	Addresses      []Server      `yaml:"addresses" required:"true" doc:"the servers: each address:port (or address, for checks without a port), or a mapping with address, weight and backup; self is the node's own address"`
+	MinHealthy     Quorum        `yaml:"min_healthy" default:"1" doc:"how many must be up for the service to be up, by weight: a number, or a percentage of those that are no backups"`
+	RecoverHealthy Quorum        `yaml:"recover_healthy" doc:"once there were fewer than min_healthy: how many must be up for the service to be up again; min_healthy by default"`
+	SlowStart      time.Duration `yaml:"slow_start" max:"24h" doc:"a server that was down counts only when it has been up this long"`
+}
+
+// Server is one server of a pool, written as its address or as a mapping.
+type Server struct {
+	Address string `yaml:"address" required:"true" doc:"address:port, or address for checks without a port; self is the node's own address"`
+	Weight  int    `yaml:"weight" default:"1" min:"1" max:"1000" doc:"as how many servers it counts"`
+	Backup  bool   `yaml:"backup" doc:"it counts only while the others are fewer than min_healthy, and the service is degraded then"`
 }
 
 // Quorum is a number of servers or a share of them, written 2 or "50%".
@@ -74,8 +83,32 @@ type Quorum struct {
 	Percent int // 1 to 100; 0 when N is meant
 }
 
-// CheckRef is the name of a check or a check written in place.
+// CheckRef is the name of a check, a check written in place, or a composition.
 type CheckRef struct {
 	Name   string
 	Inline *Check
+	Group  *Group
+}
+
+// Group joins checks by name. Exactly one of all, any, at_least and score is
+// set; of belongs to at_least.
+type Group struct {
+	All     []CheckRef `yaml:"all" doc:"names of checks, or compositions, that must all be up"`
+	Any     []CheckRef `yaml:"any" doc:"of which one must be up"`
+	AtLeast Quorum     `yaml:"at_least" doc:"how many of those in of must be up: a number or a percentage"`
+	Of      []CheckRef `yaml:"of" doc:"what at_least counts"`
+	Score   *Score     `yaml:"score" doc:"up and down by the weight of what is up"`
+}
+
+// Score judges several indicators together.
+type Score struct {
+	Up   int      `yaml:"up" required:"true" min:"1" max:"100" doc:"up when what is up has this percentage of the weight, or more"`
+	Down int      `yaml:"down" required:"true" min:"1" max:"100" doc:"down below this percentage; in between it stays what it was"`
+	Of   []Scored `yaml:"of" required:"true" doc:"the indicators"`
+}
+
+// Scored is one indicator of a score.
+type Scored struct {
+	Check  CheckRef `yaml:"check" required:"true" doc:"name of a check, or a composition"`
+	Weight int      `yaml:"weight" default:"1" min:"1" max:"1000" doc:"its weight"`
 }

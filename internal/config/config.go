@@ -166,7 +166,8 @@ type Service struct {
 	Priority    int      `yaml:"priority" doc:"services with a higher one are assigned first"`
 	Via         []string `yaml:"via" default:"bgp" enum:"bgp,kernel" doc:"how the VIPs get into the network"`
 	Servers     *Servers `yaml:"servers" doc:"the servers whose health decides"`
-	Check       CheckRef `yaml:"check" required:"true" doc:"name of a check, or a check in place"`
+	Check       CheckRef `yaml:"check" required:"true" doc:"name of a check, a check in place, or a composition of named checks: all, any, at_least, score"`
+	Degraded    string   `yaml:"degraded" default:"alarm" enum:"alarm,standby,down" doc:"what it does to this node that the service is up, but degraded: only an alarm, or it is standby or down for the service"`
 	Failback    Failback `yaml:"failback" doc:"when a node that failed takes the service back"`
 	AllDown     string   `yaml:"all_down" default:"withdraw" enum:"withdraw,keep" doc:"when no node can serve: withdraw, or the last holder goes on, marked as degraded"`
 	Damping     Damping  `yaml:"damping" doc:"keeps a node that fails again and again on standby"`

@@ -73,6 +73,7 @@ func modelFields() []modelField {
 			t = t.Elem()
 		}
 		if t == reflect.TypeFor[CheckRef]() {
+			walk(reflect.TypeFor[Group]())
 			t = reflect.TypeFor[Check]()
 		}
 		if t.Kind() != reflect.Struct || seen[t] {
@@ -97,6 +98,7 @@ func modelFields() []modelField {
 // written even without.
 func collect(v reflect.Value, found map[string]bool) {
 	if ref, ok := v.Interface().(CheckRef); ok {
+		collect(reflect.ValueOf(ref.Group), found)
 		v = reflect.ValueOf(ref.Inline)
 	}
 	switch v.Kind() {

@@ -134,13 +134,7 @@ func (w *yamlWriter) value(v reflect.Value, indent int) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
-	if ref, ok := v.Interface().(CheckRef); ok {
-		if ref.Inline == nil {
-			w.scalar(quote(ref.Name))
-			return
-		}
-		v = reflect.ValueOf(ref.Inline).Elem()
-	}
+	v = written(v)
 	if text, ok := scalarText(v); ok {
 		w.scalar(text)
 		return
@@ -180,7 +174,7 @@ func (w *yamlWriter) list(v reflect.Value, indent int) {
 	}
 	var texts []string
 	for i := range v.Len() {
-		if text, ok := scalarText(v.Index(i)); ok {
+		if text, ok := scalarText(written(v.Index(i))); ok {
 			texts = append(texts, text)
 		}
 	}
@@ -190,13 +184,37 @@ func (w *yamlWriter) list(v reflect.Value, indent int) {
 	}
 	w.buf.WriteString("\n")
 	for i := range v.Len() {
-		w.item(v.Index(i), indent+2)
+		w.item(written(v.Index(i)), indent+2)
 	}
 }
 
-// item writes a list item that is a struct. Its first key stands behind the
-// dash, and the comment of that key above it.
+// written returns what stands in the file for a value that has a short form.
+func written(v reflect.Value) reflect.Value {
+	switch x := v.Interface().(type) {
+	case CheckRef:
+		switch {
+		case x.Inline != nil:
+			return reflect.ValueOf(x.Inline).Elem()
+		case x.Group != nil:
+			return reflect.ValueOf(x.Group).Elem()
+		}
+		return reflect.ValueOf(x.Name)
+	case Server:
+		if x == (Server{Address: x.Address, Weight: 1}) {
+			return reflect.ValueOf(x.Address)
+		}
+	}
+	return v
+}
+
+// item writes a list item. The first key of a struct stands behind the dash,
+// and the comment of that key above it.
 func (w *yamlWriter) item(v reflect.Value, indent int) {
+	if text, ok := scalarText(v); ok {
+		w.pad(indent)
+		w.buf.WriteString("- " + text + "\n")
+		return
+	}
 	for _, info := range strict.Fields(v.Type()) {
 		if !omit(v.Field(info.Index), info) {
 			w.comment(v.Type(), info, indent)

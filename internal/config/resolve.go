@@ -119,8 +119,23 @@ func (c *Check) resolve() {
 	if w := c.Window; w != nil && w.Recover == 0 {
 		w.Recover = w.Size
 	}
-	if r := c.Rate; r != nil && r.Recover == 0 {
+	if c.Rate != nil {
+		c.Rate.resolve()
+	}
+}
+
+// defaultMinSamples is rate.min_samples where last is not fewer.
+const defaultMinSamples = 20
+
+func (r *Rate) resolve() {
+	if r.Recover == 0 {
 		r.Recover = (r.Min + 100) / 2
+	}
+	if r.MinSamples == 0 {
+		r.MinSamples = defaultMinSamples
+		if r.Last > 0 {
+			r.MinSamples = min(defaultMinSamples, r.Last)
+		}
 	}
 }
 

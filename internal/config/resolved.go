@@ -60,15 +60,6 @@ func (c *Config) RoutersOf(node string) []Router {
 	return append(out, n.Routers...)
 }
 
-// CheckOf returns the check of a service and its name. A check written in
-// place has the service's name. It is nil only where validation failed.
-func (c *Config) CheckOf(s *Service) (name string, check *Check) {
-	if s.Check.Inline != nil {
-		return s.Name, s.Check.Inline
-	}
-	return s.Check.Name, c.Checks[s.Check.Name]
-}
-
 // VIPOf returns the VIP settings of a service: its own, and the top-level ones
 // where it has none.
 func (c *Config) VIPOf(s *Service) VIP {

@@ -76,8 +76,8 @@ func TestResolvedServices(t *testing.T) {
 	if *b.Prepend != 0 {
 		t.Errorf("prepend is %d where all routers are iBGP", *b.Prepend)
 	}
-	if name, c := cfg.CheckOf(a); name != "on" || c.Type != "exec" {
-		t.Errorf("check of a is %q %v", name, c)
+	if l := cfg.Leaves(a); len(l) != 1 || l[0].Name != "on" || l[0].Check.Type != "exec" || l[0].OverServers {
+		t.Errorf("checks of a are %+v", l)
 	}
 	if got := cfg.VIPOf(a); got.Bind != "never" || got.Label != "lo:rhid" || got.Linger != 0 {
 		t.Errorf("VIP settings of a are %+v", got)
@@ -87,8 +87,8 @@ func TestResolvedServices(t *testing.T) {
 	if diff := cmp.Diff(want, own.VIPOf(&own.Services[0])); diff != "" {
 		t.Errorf("VIP settings with own mode (-want +got):\n%s", diff)
 	}
-	if name, c := own.CheckOf(&own.Services[1]); name != "pos" || c.Timeout != 800*time.Millisecond {
-		t.Errorf("check in place is %q %+v", name, c)
+	if l := own.Leaves(&own.Services[1]); len(l) != 1 || l[0].Name != "pos" || l[0].Check.Timeout != 800*time.Millisecond {
+		t.Errorf("check in place is %+v", l)
 	}
 }
 

@@ -128,7 +128,9 @@ func (g *schemaMaker) special(t reflect.Type) schemaNode {
 	case reflect.TypeFor[Percent]():
 		return schemaNode{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`}
 	case reflect.TypeFor[CheckRef]():
-		return schemaNode{"anyOf": []any{textOrNumber(), g.check()}}
+		return schemaNode{"anyOf": []any{textOrNumber(), g.group(), g.check()}}
+	case reflect.TypeFor[Server]():
+		return schemaNode{"anyOf": []any{textOrNumber(), g.ref("Server", func() schemaNode { return g.object(t) })}}
 	case reflect.TypeFor[Check]():
 		return g.check()
 	}
@@ -136,6 +138,19 @@ func (g *schemaMaker) special(t reflect.Type) schemaNode {
 		return textOrNumber()
 	}
 	return nil
+}
+
+// group is the schema of a composition.
+func (g *schemaMaker) group() schemaNode {
+	return g.ref("Group", func() schemaNode {
+		s := g.object(reflect.TypeFor[Group]())
+		var ways []any
+		for _, key := range []string{"all", "any", "at_least", "score"} {
+			ways = append(ways, schemaNode{"required": []string{key}})
+		}
+		s["oneOf"] = ways
+		return s
+	})
 }
 
 // check is the schema of a check: by its type, the common keys and those of

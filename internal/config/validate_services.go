@@ -1,10 +1,8 @@
 package config
 
 import (
-	"maps"
 	"math"
 	"net/netip"
-	"slices"
 	"strconv"
 
 	"rhid/internal/config/strict"
@@ -82,45 +80,6 @@ func (v *validator) announcers(p strict.Path, s *Service) {
 		v.fail(at, "%q is neither a number from 1 nor all", s.Announcers)
 	case len(s.Order) > 0 && n > len(s.Order):
 		v.fail(at, "%d is more than the %d of the order", n, len(s.Order))
-	}
-}
-
-// serviceCheck validates the check of a service and the servers it looks at.
-func (v *validator) serviceCheck(p strict.Path, s *Service) {
-	at := p.With("check")
-	_, c := v.cfg.CheckOf(s)
-	switch {
-	case s.Check.Inline != nil:
-		v.check(at, c)
-		if _, taken := v.cfg.Checks[s.Name]; taken {
-			v.fail(at, "a check in place has its service's name, and there is a named check %q", s.Name)
-		}
-	case c == nil:
-		if s.Check.Name != "" && !v.cfg.hasCheck(s.Check.Name) {
-			v.noSuch(at, "check", s.Check.Name, slices.Sorted(maps.Keys(v.cfg.Checks)))
-		}
-	}
-	if c == nil || c.Options == nil {
-		return
-	}
-	switch {
-	case s.Servers != nil:
-		v.servers(p.With("servers"), s, c)
-	case c.Address == "" && needsTarget(c):
-		v.fail(at, "has nothing to look at: give the service servers, or the check an address")
-	}
-}
-
-func (v *validator) servers(p strict.Path, s *Service, c *Check) {
-	seen := map[string]strict.Path{}
-	for i, text := range s.Servers.Addresses {
-		at := p.With("addresses", i)
-		if t, ok := v.target(at, c, text); ok {
-			unique(v, seen, at, sameTarget(t), "%s is there twice", text)
-		}
-	}
-	if n, have := s.Servers.MinHealthy.N, len(s.Servers.Addresses); n > have && have > 0 {
-		v.fail(p.With("min_healthy"), "%d is more than the %d servers", n, have)
 	}
 }
 

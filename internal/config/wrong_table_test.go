@@ -520,7 +520,7 @@ var wrong = []struct {
 		name:  "more healthy servers than there are",
 		edits: []edit{{`"10.9.1.2:80"]`, `"10.9.1.2:80"], min_healthy: 3`}},
 		want: []string{
-			`rhid.yaml:15:71: services[0] "atm": servers.min_healthy: 3 is more than the 2 servers`,
+			`rhid.yaml:15:71: services[0] "atm": servers.min_healthy: 3 is more than the 2 servers, by weight`,
 		},
 	},
 	{

@@ -106,14 +106,18 @@ type ConfigState struct {
 
 // Service is one service on this node.
 type Service struct {
-	Name      string               `json:"name"`
-	Verdict   services.Verdict     `json:"verdict"`
-	Rank      int                  `json:"rank"`
-	Readiness services.Readiness   `json:"readiness"`
-	Since     time.Time            `json:"since"` // of the verdict
-	Reason    services.Reason      `json:"reason"`
-	Holders   []Holder             `json:"holders"` // on all nodes, best first
-	VIPs      []announce.VIPStatus `json:"vips"`
+	Name      string             `json:"name"`
+	Verdict   services.Verdict   `json:"verdict"`
+	Rank      int                `json:"rank"`
+	Readiness services.Readiness `json:"readiness"`
+	Since     time.Time          `json:"since"` // of the verdict
+	Reason    services.Reason    `json:"reason"`
+
+	Degraded    bool `json:"degraded,omitempty"`    // its checks say that it is up, and that somebody should look
+	Maintenance bool `json:"maintenance,omitempty"` // it would be up, but for maintenance files
+
+	Holders []Holder             `json:"holders"` // on all nodes, best first
+	VIPs    []announce.VIPStatus `json:"vips"`
 }
 
 // Neighbour is one BGP neighbour.

@@ -19,7 +19,7 @@ func (l *loop) takeEvents(e checks.Event) {
 	var all []checks.Event
 	for more := true; more; {
 		all = append(all, e)
-		l.checks[e.ID] = known{e.State, e.Why}
+		l.checks[e.ID] = knownOf(e)
 		for _, s := range l.byCheck[e.ID] {
 			touched[s.name] = true
 		}
@@ -36,64 +36,16 @@ func (l *loop) takeEvents(e checks.Event) {
 	l.decideOf(touched, now)
 	for _, e := range all {
 		l.journal.add(control.Event{
-			Time: e.At, Kind: "check", Subject: e.ID, What: e.State.String(),
+			Time: e.At, Kind: "check", Subject: e.ID, What: whatOf(e),
 			Code: string(e.Result.Cause), Detail: e.Why,
 		})
 	}
 	l.tell()
 }
 
-// observe works out the health of one service from its checks and the links
-// that it cannot do without.
-func (l *loop) observe(s *service, now time.Time) {
-	members := make([]checks.Member, len(s.members))
-	for i, id := range s.members {
-		k := l.checks[id]
-		members[i] = checks.Member{ID: memberName(id), State: k.state}
-		if k.state != checks.Up {
-			members[i].Why = k.detail
-		}
-	}
-	pool := checks.PoolOf(members, checks.Quorum{N: s.quorum.N, Percent: s.quorum.Percent})
-	if !s.pool {
-		pool.Detail = singleDetail(members[0], l.checks[s.members[0]].detail)
-	}
-	l.pools[s.name] = pool
-	h, code, why := services.HealthUnknown, services.CodeNotChecked, pool.Detail
-	switch pool.State {
-	case checks.Up:
-		h, code = services.HealthUp, services.CodeHealthy
-		if text, lost := l.lostLink(s, effectDown); lost {
-			h, code, why = services.HealthDown, services.CodeLinkDown, text
-		}
-	case checks.Down:
-		h, code = services.HealthDown, services.CodePoolDown
-		if !s.pool {
-			code = services.CodeCheckDown
-		}
-	}
-	l.trackers[s.name].Observe(h, services.Reason{Code: code, Evidence: why}, now)
-}
-
-func singleDetail(m checks.Member, detail string) string {
-	if detail == "" {
-		detail = "not known yet"
-	}
-	return "check " + m.ID + " is " + m.State.String() + ": " + detail
-}
-
-// memberName is how people know a check of a pool: its target.
-func memberName(id string) string {
-	for i := range id {
-		if id[i] == '@' {
-			return id[i+1:]
-		}
-	}
-	return id
-}
-
 // decide makes the decision for all services.
 func (l *loop) decide(now time.Time) {
+	l.warmUp(now)
 	l.trustAgain()
 	l.hearExports(now)
 	l.decideOf(nil, now)
@@ -110,9 +62,10 @@ func (l *loop) decideOf(touched map[string]bool, now time.Time) {
 	}
 	for _, s := range l.of(touched) {
 		st, due := l.trackers[s.name].State(now)
+		st.Depends = dependsOf(l.outcomes[s.name].Blame)
 		l.states[s.name] = l.spared(s, l.routable(s, st))
 		delete(l.dues, s.name)
-		if !due.IsZero() {
+		if due = sooner(due, l.outcomes[s.name].Next); !due.IsZero() {
 			l.dues[s.name] = due
 		}
 	}

@@ -87,16 +87,21 @@ func (l *loop) observeLinks(now time.Time) map[string]bool {
 
 // judgeLink joins the states of a link's checks.
 func (l *loop) judgeLink(k *link) watched {
-	members := make([]checks.Member, len(k.members))
-	for i, id := range k.members {
-		seen := l.checks[id]
-		members[i] = checks.Member{ID: memberName(id), State: seen.state, Why: seen.detail}
+	if len(k.members) == 1 {
+		seen := l.checks[k.members[0]]
+		return watched{state: seen.state, detail: seen.detail}
 	}
-	pool := checks.PoolOf(members, checks.Quorum{N: k.conf.MinHealthy.N, Percent: k.conf.MinHealthy.Percent})
-	if len(members) == 1 {
-		pool.Detail = members[0].Why
+	pool := checks.Pool{Low: checks.Quorum(k.conf.MinHealthy)}
+	for _, id := range k.members {
+		_, target, _ := strings.Cut(id, "@")
+		pool.Servers = append(pool.Servers, checks.Server{ID: target})
 	}
-	return watched{state: pool.State, detail: pool.Detail}
+	each := checks.Term{Op: checks.OpPool, Of: []checks.Term{{Check: k.conf.Name}}}
+	out := checks.NewComposition(each, pool).Judge(func(_ string, i int) checks.Member {
+		seen := l.checks[k.members[i]]
+		return checks.Member{State: seen.state, Why: seen.detail}
+	}, time.Time{})
+	return watched{state: out.State, detail: out.Detail}
 }
 
 // linkChanged tells of a link that came up or went down, and notes which

@@ -50,9 +50,11 @@ type loop struct {
 	byName    map[string]*service
 	byCheck   map[string][]*service
 	trackers  map[string]*services.Tracker
-	pools     map[string]checks.PoolState
 	links     map[string]watched // by name
 	overload  watched
+	comps     map[string]*checks.Composition
+	outcomes  map[string]checks.Outcome // what the checks of each service say together
+	degraded  map[string]time.Time      // since when a service has been degraded
 	states    map[string]services.State
 	dues      map[string]time.Time // when a service's readiness changes by time alone
 	undecided map[string]bool
@@ -78,12 +80,6 @@ type loop struct {
 	timer     *time.Timer       // next change by time alone
 }
 
-// known is what the loop knows of a check.
-type known struct {
-	state  checks.State
-	detail string
-}
-
 func newLoop(d *Daemon, m *model) *loop {
 	now := time.Now()
 	l := &loop{
@@ -93,6 +89,7 @@ func newLoop(d *Daemon, m *model) *loop {
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
 		acts: map[string]acting{}, leaving: map[string]time.Time{},
 		witness: newWitness(), strangers: newStrangers(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
+		comps: map[string]*checks.Composition{}, degraded: map[string]time.Time{},
 		undecided: map[string]bool{}, plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
 	}
 	l.adopt(m, now)
@@ -105,11 +102,16 @@ func (l *loop) adopt(m *model, now time.Time) {
 	l.m, l.loaded = m, now
 	l.byCheck = map[string][]*service{}
 	l.byName = map[string]*service{}
-	l.pools = map[string]checks.PoolState{}
+	l.outcomes = map[string]checks.Outcome{}
 	l.states, l.dues = map[string]services.State{}, map[string]time.Time{}
 	l.wanted = nil
 	trackers := map[string]*services.Tracker{}
+	comps := map[string]*checks.Composition{}
 	for _, s := range m.services {
+		comps[s.name] = checks.NewComposition(s.term, s.pool)
+		if old := l.comps[s.name]; old != nil {
+			comps[s.name].Inherit(old)
+		}
 		l.byName[s.name] = s
 		for _, id := range s.members {
 			l.byCheck[id] = append(l.byCheck[id], s)
@@ -121,12 +123,13 @@ func (l *loop) adopt(m *model, now time.Time) {
 		t.Configure(s.rules)
 		trackers[s.name] = t
 	}
-	l.trackers = trackers
+	l.trackers, l.comps = trackers, comps
 	for id := range l.checks {
 		if l.byCheck[id] == nil && !m.watches(id) {
 			delete(l.checks, id)
 		}
 	}
+	l.silence()
 	l.forget()
 	l.observeLinks(now)
 	for _, s := range m.services {
@@ -143,6 +146,7 @@ func (l *loop) forget() {
 	maps.DeleteFunc(l.exported, func(name string, _ export) bool { return gone(name) })
 	maps.DeleteFunc(l.vips, func(name string, _ map[netip.Prefix]announce.VIPStatus) bool { return gone(name) })
 	maps.DeleteFunc(l.plan, func(name string, _ services.Decision) bool { return gone(name) })
+	maps.DeleteFunc(l.degraded, func(name string, _ time.Time) bool { return gone(name) })
 	maps.DeleteFunc(l.undecided, func(name string, _ bool) bool { return gone(name) })
 	maps.DeleteFunc(l.links, func(name string, _ watched) bool {
 		return !slices.ContainsFunc(l.m.links, func(k *link) bool { return k.conf.Name == name })

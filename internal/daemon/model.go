@@ -49,9 +49,10 @@ type model struct {
 // service is one service of this node.
 type service struct {
 	name    string
-	members []string // IDs of its checks
-	pool    bool     // members are servers of a pool
-	quorum  config.Quorum
+	members []string            // IDs of its checks
+	ids     map[string][]string // of each check: one for each server, or the node's own
+	term    checks.Term
+	pool    checks.Pool
 	rules   services.Rules
 	conf    *config.Service
 	vip     config.VIP
@@ -125,23 +126,42 @@ func (m *model) addService(c *config.Service, specs map[string]bool) error {
 		return err
 	}
 	s.std, s.large = std, largeOf(large)
-	name, check := m.cfg.CheckOf(c)
-	targets := []string{check.Address}
-	if c.Servers != nil {
-		targets, s.pool, s.quorum = c.Servers.Addresses, true, c.Servers.MinHealthy
-	}
-	for _, t := range targets {
-		spec, err := newSpec(name, check, m.ownTarget(t), c.Name)
-		if err != nil {
-			return err
-		}
-		s.members = append(s.members, spec.ID)
-		if !specs[spec.ID] {
-			specs[spec.ID] = true
-			m.specs = append(m.specs, spec)
-		}
+	if err := m.addChecks(s, specs); err != nil {
+		return err
 	}
 	m.services = append(m.services, s)
+	return nil
+}
+
+// addChecks makes the checks of a service, those that another service has
+// already excepted.
+func (m *model) addChecks(s *service, specs map[string]bool) error {
+	s.term, s.pool = m.cfg.Composition(s.conf)
+	s.ids = map[string][]string{}
+	for _, leaf := range m.cfg.Leaves(s.conf) {
+		targets := []string{leaf.Check.Address}
+		if leaf.OverServers {
+			targets = nil
+			for _, srv := range s.conf.Servers.Addresses {
+				targets = append(targets, srv.Address)
+			}
+		}
+		for _, t := range targets {
+			spec, err := newSpec(leaf.Name, leaf.Check, m.ownTarget(t), s.name)
+			if err != nil {
+				return err
+			}
+			s.ids[leaf.Name] = append(s.ids[leaf.Name], spec.ID)
+			s.members = append(s.members, spec.ID)
+			if !specs[spec.ID] {
+				specs[spec.ID] = true
+				m.specs = append(m.specs, spec)
+			}
+		}
+	}
+	for i := range s.pool.Servers {
+		s.pool.Servers[i].ID = m.ownTarget(s.pool.Servers[i].ID)
+	}
 	return nil
 }
 

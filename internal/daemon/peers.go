@@ -232,7 +232,7 @@ func (l *loop) note(d services.Decision, c services.Certainty, now time.Time) {
 	if d.Verdict == services.Undecided {
 		return
 	}
-	if was.announcing() && d.Verdict == services.Withdraw && d.Everywhere && !d.Draining {
+	if was.announcing() && d.Verdict == services.Withdraw && d.Counts {
 		l.left = append(l.left, now)
 	}
 	l.acts[d.Service] = acting{d.Verdict, d.Rank}

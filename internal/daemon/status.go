@@ -92,6 +92,7 @@ func (l *loop) status(now time.Time) control.Status {
 	s.Alarms = append(s.Alarms, l.hostAlarms()...)
 	s.Links, s.Overload = l.linkStatus(nil), l.overloadStatus()
 	s.Alarms = append(s.Alarms, l.linkAlarms()...)
+	s.Alarms = append(s.Alarms, l.degradedAlarms()...)
 	var of []control.Alarm
 	s.Cluster, of = l.clusterStatus()
 	s.Alarms = append(s.Alarms, of...)
@@ -106,6 +107,7 @@ func (l *loop) serviceStatus(svc *service, vips []announce.VIPStatus) control.Se
 	return control.Service{
 		Name: svc.name, Verdict: d.Verdict, Rank: d.Rank, Readiness: l.states[svc.name].Readiness,
 		Since: l.changed[svc.name], Reason: d.Reason, VIPs: vips, Holders: l.holders(svc.name),
+		Degraded: l.outcomes[svc.name].Degraded, Maintenance: l.outcomes[svc.name].Maintenance,
 	}
 }
 
@@ -212,7 +214,7 @@ func (l *loop) explain(name string) (control.Explanation, error) {
 		}
 	}
 	e := control.Explanation{
-		Service: l.serviceStatus(svc, vips), Decision: l.plan[name], Pool: l.pools[name].Detail, Links: l.linkStatus(svc),
+		Service: l.serviceStatus(svc, vips), Decision: l.plan[name], Pool: l.outcomes[name].Detail, Links: l.linkStatus(svc),
 	}
 	for _, id := range svc.members {
 		if st, ok := l.d.runner.StatusOf(id); ok {
