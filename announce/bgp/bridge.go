@@ -54,7 +54,7 @@ func (b *bridge) Warn(msg string, f gobgplog.Fields) {
 			b.s.onNotification(key(f), msg[0] == 'r', n)
 		}
 	case "failed to set md5", "failed to unset md5", "cannot set TTL for peer", "cannot set TTL (255) for TCPListener",
-		"failed to resolve local address", "failed to serialize", "Failed to AcceptTCP", "prefix limit reached",
+		"failed to resolve local address", "failed to serialize", "Failed to AcceptTCP",
 		"Some attributes were discarded", "the received Update message was treated as withdraw":
 		level = slog.LevelWarn
 	}
@@ -161,6 +161,9 @@ func (s *Speaker) onState(key, old, now, reason string) {
 		s.dirty = true
 	case now == stateIdle && old != stateIdle:
 		d := downReason(reason, wasUp, n.hold, n.gotNote, n.sentNote)
+		if n.flooding {
+			d = n.floodDown()
+		}
 		if s.stopping {
 			d = Down{Kind: DownStopped, Text: "the speaker is stopping"}
 		}

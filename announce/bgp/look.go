@@ -64,6 +64,7 @@ func (n *neighbour) looked(p *api.Peer, before time.Time) (confirmed int, fresh 
 	}
 	confirmed = n.heardOf(before, received)
 	n.received4, n.received6 = receivedOf(p)
+	n.counted = true
 	if n.learnt {
 		return confirmed, false
 	}

@@ -87,6 +87,9 @@ type neighbour struct {
 	offered  time.Time // when a connection was handed to the state machine that it has not closed
 	attempts int       // added anew since the last session that lasted
 	floods   int       // sessions ended for too many routes since the last calm one
+	arrivals int       // paths that arrived since they were last looked at
+	counted  bool      // received4 and received6 are good until the next look in turn
+	flooding bool      // the present session is being ended for too many routes
 }
 
 func newNeighbour(conf Neighbour, asn uint32) *neighbour {
@@ -115,7 +118,7 @@ func (n *neighbour) sessionUp(now time.Time) {
 func (n *neighbour) forgetSession() {
 	n.lookAt = time.Time{}
 	n.learnt, n.has4, n.has6, n.extended, n.fourOctet, n.refresh, n.hold = false, false, false, false, false, false, 0
-	n.received4, n.received6 = 0, 0
+	n.received4, n.received6, n.arrivals, n.counted, n.flooding = 0, 0, 0, true, false
 	n.listed, n.listedAt = nil, time.Time{}
 }
 
@@ -194,10 +197,10 @@ func (n *neighbour) heardOf(before time.Time, count uint64) (confirmed int) {
 	return confirmed
 }
 
-// lookDue is when the counter should be read, because a session is new or a
-// withdraw has no count to compare with; zero: nothing of that.
+// lookDue is when the counters should be read, because a session is new, much
+// arrived, or a withdraw has no count to compare with; zero: nothing of that.
 func (n *neighbour) lookDue() time.Time {
-	if n.established() && !n.learnt {
+	if n.established() && (!n.learnt || !n.counted) {
 		return n.up
 	}
 	return n.lookAt
@@ -209,7 +212,7 @@ func (n *neighbour) lookDue() time.Time {
 func (n *neighbour) backOff() time.Duration {
 	n.attempts++
 	switch {
-	case n.down != nil && n.down.Kind == DownSent && n.down.Code == 6 && n.down.Subcode == 1:
+	case n.down != nil && n.down.Kind == DownPrefixes:
 		n.floods++
 		return tooManyRoutesPause << min(n.floods-1, 5)
 	case n.attempts == 1:

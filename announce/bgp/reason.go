@@ -17,6 +17,7 @@ const (
 	DownHoldTimer     DownKind = "hold_timer_expired"
 	DownReceived      DownKind = "notification_received"
 	DownSent          DownKind = "notification_sent"
+	DownPrefixes      DownKind = "too_many_prefixes"
 	DownClosed        DownKind = "connection_lost"
 	DownDial          DownKind = "connect_failed"
 	DownSetup         DownKind = "setup_failed"

@@ -141,15 +141,15 @@ func TestTooManyRoutes(t *testing.T) {
 		}
 	}
 	note, ok := r.next().Body.(*bgp.BGPNotification)
-	if !ok || note.ErrorCode != 6 || note.ErrorSubcode != 1 {
-		t.Errorf("received %+v, want cease 6/1", note)
+	if !ok || note.ErrorCode != 6 || note.ErrorSubcode != 2 || string(note.Data[1:]) != "more than 50000 prefixes" {
+		t.Errorf("received %+v, want cease 6/2 with the reason", note)
 	}
 	b.until("the reason", func() (bool, string) {
 		d := b.Neighbours()[0].LastDown
 		if d == nil {
 			return false, "none"
 		}
-		return strings.Contains(d.Text, "maximum number of prefixes reached (6/1)"), d.Text
+		return d.Kind == DownPrefixes && strings.Contains(d.Text, "the neighbour sent more than 50000 prefixes (max_prefixes)"), d.Text
 	})
 }
 

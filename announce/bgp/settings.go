@@ -60,7 +60,7 @@ type Neighbour struct {
 	NextHop6     netip.Addr // of IPv6 VIPs
 	// MaxPrefixes bounds the Adj-RIB-In for each family. A router should send
 	// VIPs only; one that sends a full table must not eat the host's memory, so
-	// above this GoBGP ends the session (cease 6/1).
+	// above this the session is ended (cease 6/2, with the reason).
 	MaxPrefixes int
 }
 

@@ -109,8 +109,12 @@ func (s *Speaker) watchSightings(ctx context.Context) error {
 		Filters: []*api.WatchEventRequest_Table_Filter{{Type: api.WatchEventRequest_Table_Filter_ADJIN}},
 	}}
 	err := s.bgp.WatchEvent(ctx, req, func(ev *api.WatchEventResponse) {
-		for _, p := range ev.GetTable().GetPaths() {
+		paths := ev.GetTable().GetPaths()
+		for _, p := range paths {
 			s.sight(p, time.Now())
+		}
+		if len(paths) > 0 {
+			s.arrived(paths[0].GetNeighborIp(), len(paths))
 		}
 	})
 	if err != nil {

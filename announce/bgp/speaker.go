@@ -196,8 +196,7 @@ func (n Neighbour) peer() *api.Peer {
 	}
 	for _, f := range n.families() {
 		p.AfiSafis = append(p.AfiSafis, &api.AfiSafi{
-			Config:       &api.AfiSafiConfig{Family: f, Enabled: true},
-			PrefixLimits: &api.PrefixLimit{Family: f, MaxPrefixes: uint32(n.MaxPrefixes), ShutdownThresholdPct: 75},
+			Config: &api.AfiSafiConfig{Family: f, Enabled: true},
 		})
 	}
 	return p

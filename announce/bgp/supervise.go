@@ -52,6 +52,7 @@ func (s *Speaker) round(ctx context.Context) time.Time {
 	now := time.Now()
 	if !now.Before(s.lookDue()) {
 		s.look(ctx)
+		s.endFloods(ctx)
 		s.lastLook = time.Now()
 		s.nextLook = s.lastLook.Add(lookEvery)
 	}

@@ -332,7 +332,7 @@ func TestBackOff(t *testing.T) {
 	if diff := cmp.Diff([]string{"0s", "200ms", "400ms", "800ms", "1s", "1s"}, got); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
-	n.setDown(time.Now(), Down{Kind: DownSent, Code: 6, Subcode: 1})
+	n.setDown(time.Now(), Down{Kind: DownPrefixes})
 	if got := n.backOff(); got != tooManyRoutesPause {
 		t.Errorf("after too many routes %v", got)
 	}
@@ -343,7 +343,7 @@ func TestBackOff(t *testing.T) {
 		t.Errorf("after too many routes again and again %v", got)
 	}
 	n.up = time.Now().Add(-calmSession - 1)
-	n.sessionDown(time.Now(), Down{Kind: DownSent, Code: 6, Subcode: 1})
+	n.sessionDown(time.Now(), Down{Kind: DownPrefixes})
 	if got := n.backOff(); got != tooManyRoutesPause {
 		t.Errorf("after a calm session %v", got)
 	}
