@@ -2,8 +2,10 @@ package bgp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"rhid/announce"
@@ -146,4 +148,28 @@ func (s *Speaker) listExported(n *neighbour) error {
 		}
 	}
 	return nil
+}
+
+// Exportable returns the prefixes that GoBGP's export filter lets out, sorted.
+// It asks GoBGP, not the settings.
+func (s *Speaker) Exportable(ctx context.Context) ([]netip.Prefix, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var out []netip.Prefix
+	var bad error
+	err := s.call(ctx, s.lookOps, "reading the filter", func() error {
+		req := &api.ListDefinedSetRequest{DefinedType: api.DefinedType_PREFIX}
+		return s.bgp.ListDefinedSet(context.Background(), req, func(set *api.DefinedSet) {
+			for _, entry := range set.GetPrefixes() {
+				p, err := netip.ParsePrefix(entry.GetIpPrefix())
+				bad = errors.Join(bad, err)
+				out = append(out, p)
+			}
+		})
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return out, nil
 }

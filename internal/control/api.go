@@ -7,6 +7,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"time"
 
 	"rhid/announce"
@@ -93,7 +94,9 @@ type Status struct {
 	Links      []Link      `json:"links"`
 	Overload   *Overload   `json:"overload,omitempty"` // where a check looks at it
 	Alarms     []Alarm     `json:"alarms"`
-	Cluster    *Cluster    `json:"cluster,omitempty"` // with several nodes
+
+	Exportable []netip.Prefix `json:"exportable,omitempty"` // what the BGP speaker's filter lets out, read back from it
+	Cluster    *Cluster       `json:"cluster,omitempty"`    // with several nodes
 }
 
 // ConfigState says which configuration runs.

@@ -40,7 +40,15 @@ func (d *Daemon) inLoop(ctx context.Context, f func(*loop)) error {
 func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 	var s control.Status
 	err := d.inLoop(ctx, func(l *loop) { s = l.status(time.Now()) })
-	return s, err
+	if err != nil || d.speaker == nil {
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if s.Exportable, err = d.speaker.Exportable(ctx); err != nil {
+		d.log.Warn("the status lacks the export filter", "error", err)
+	}
+	return s, nil
 }
 
 // Explain implements control.Source.
