@@ -25,6 +25,7 @@ func Types() []Type {
 		{Name: "haproxy-rate", Doc: "watches HAProxy's counters of a backend or a server: answers of class 5xx, and connections that failed", New: func() Options { return new(HAProxyRateOptions) }, Passive: true},
 		{Name: "held", Doc: "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes", New: func() Options { return new(HeldOptions) }},
 		{Name: "tls", Doc: "makes a TLS handshake and looks at the certificate: chain, name, and days that are left", New: func() Options { return new(TLSOptions) }},
+		{Name: "dns", Doc: "asks a name server over UDP or TCP, and looks at the records it answers", New: func() Options { return new(DNSOptions) }},
 	}
 }
 

@@ -54,6 +54,7 @@ func TestNeedsTarget(t *testing.T) {
 		"grpc": TargetPort, "iso8583": TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
+		"dns": TargetPort,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -68,6 +69,8 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Command = []string{"true"}
 		case *UDPOptions:
 			o.Send = "x"
+		case *DNSOptions:
+			o.Query = "a.example"
 		case *InterfaceOptions:
 			o.Device = "eth0"
 		case *RouteOptions:
@@ -127,6 +130,13 @@ func TestProblems(t *testing.T) {
 		{"held TLS", &HeldOptions{TLS: true, CertFile: "c"}, []string{"key_file: is missing"}},
 		{"tls days", &TLSOptions{WarnDays: 7, FailDays: 7}, []string{"fail_days: 7 must be below warn_days 7"}},
 		{"tls has those of all", &TLSOptions{SkipVerify: true, CAFile: "c"}, []string{"ca_file: has no effect"}},
+		{"dns nothing", &DNSOptions{}, []string{"query: is missing"}},
+		{"dns all wrong", &DNSOptions{Query: "a..b", Record: "ANY", ExpectRcode: "FINE", Transport: "doh", Match: "prefix"},
+			[]string{`query: "a..b" is not`, `record: "ANY" is not`, `expect_rcode: "FINE" is not`, `transport: "doh" is neither`, `match: "prefix" is neither`}},
+		{"dns records", &DNSOptions{Query: "a.example", Expect: []string{"10.0.0.1", "fd00::1", "10.0.0.1\n$INCLUDE /etc/passwd", "10.0.0.1 x"}},
+			[]string{`expect: "fd00::1" is not a record of type A`, `expect: "10.0.0.1\n$INCLUDE`, `expect: "10.0.0.1 x" is not`}},
+		{"dns no record", &DNSOptions{Query: "a.example", ExpectRcode: "NXDOMAIN", Expect: []string{"10.0.0.1"}}, []string{"expect: cannot be met"}},
+		{"dns exactly nothing", &DNSOptions{Query: "a.example", Match: "exact"}, []string{"match: needs expect"}},
 		{"exec nothing", &ExecOptions{}, []string{"command: is missing"}},
 		{"exec shell list", &ExecOptions{Command: []string{"a", "b"}, Shell: true}, []string{"command: must be one element"}},
 		{"exec line without shell", &ExecOptions{Command: []string{"test -f /x"}}, []string{`command: "test -f /x" is one word`}},

@@ -20,6 +20,8 @@ bird2           bird
 bird2           birdc
 haproxy         haproxy
 socat           socat
+openssl         openssl
+dnsmasq-base    dnsmasq
 iproute2        ip
 iproute2        ss
 nftables        nft

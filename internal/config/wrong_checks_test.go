@@ -77,6 +77,21 @@ var wrongChecks = []struct {
 		},
 	},
 	{
+		check: `{type: dns, query: a..b, record: AAAA, expect: [10.0.0.1], match: exact}`,
+		want: []string{
+			`rhid.yaml:10:27: checks.web.query: "a..b" is not a domain name`,
+			`rhid.yaml:10:55: checks.web.expect: "10.0.0.1" is not a record of type AAAA`,
+		},
+	},
+	{
+		check: "{type: dns, transport: https}",
+		want: []string{
+			"rhid.yaml:10:8: checks.web.query: is required",
+			`rhid.yaml:10:31: checks.web.transport: "https" is not one of udp, tcp`,
+		},
+		schema: true,
+	},
+	{
 		check: "{type: held, resolve: all}",
 		want:  []string{"rhid.yaml:10:30: checks.web.resolve: all cannot be for type held, which holds one connection"},
 	},
