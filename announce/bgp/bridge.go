@@ -129,7 +129,7 @@ func notificationOf(f gobgplog.Fields) (notification, bool) {
 func (s *Speaker) onSent(key string, u sentUpdate) {
 	now := time.Now()
 	s.mu.Lock()
-	n := s.byKey[key]
+	n := s.speaksLocked(key)
 	if n == nil {
 		s.mu.Unlock()
 		return
@@ -148,7 +148,7 @@ func (s *Speaker) onSent(key string, u sentUpdate) {
 func (s *Speaker) onState(key, old, now, reason string) {
 	at := time.Now()
 	s.mu.Lock()
-	n := s.byKey[key]
+	n := s.speaksLocked(key)
 	if n == nil {
 		s.mu.Unlock()
 		return
@@ -193,7 +193,7 @@ func (s *Speaker) onState(key, old, now, reason string) {
 func (s *Speaker) onNotification(key string, received bool, note notification) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.byKey[key]
+	n := s.speaksLocked(key)
 	switch {
 	case n == nil:
 	case received:
@@ -208,7 +208,7 @@ func (s *Speaker) onNotification(key string, received bool, note notification) {
 func (s *Speaker) onOffer(key string, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.byKey[key]; n != nil {
+	if n := s.speaksLocked(key); n != nil {
 		n.offered = time.Time{}
 		if accepted {
 			n.offered = time.Now()
@@ -219,7 +219,7 @@ func (s *Speaker) onOffer(key string, accepted bool) {
 // onDialError records why a connect failed.
 func (s *Speaker) onDialError(key string, err error) {
 	s.mu.Lock()
-	n := s.byKey[key]
+	n := s.speaksLocked(key)
 	if n == nil || n.established() {
 		s.mu.Unlock()
 		return

@@ -83,6 +83,8 @@ type neighbour struct {
 	listed   map[netip.Prefix]bool // Adj-RIB-Out at listedAt; nil: not yet in this session
 	listedAt time.Time
 
+	deaf     bool      // what GoBGP says is still of its predecessor
+	lost     bool      // the session was ended by Lost, and its state machine does not know yet
 	addAt    time.Time // when to delete and add it anew; zero: not wanted
 	offered  time.Time // when a connection was handed to the state machine that it has not closed
 	attempts int       // added anew since the last session that lasted

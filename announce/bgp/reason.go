@@ -23,6 +23,7 @@ const (
 	DownSetup         DownKind = "setup_failed"
 	DownConfiguration DownKind = "configuration_changed"
 	DownStopped       DownKind = "stopped"
+	DownBFD           DownKind = "bfd_down"
 )
 
 // Down is the reason why a session is not established. Code and Subcode are

@@ -127,9 +127,13 @@ func (s *Speaker) renewDue(ctx context.Context) {
 func (s *Speaker) renew(ctx context.Context, n *neighbour) error {
 	s.mu.Lock()
 	wanted := !s.stopping && s.byKey[n.key] == n && !n.addAt.IsZero()
+	lost := n.lost
 	s.mu.Unlock()
-	if !wanted {
+	switch {
+	case !wanted:
 		return nil
+	case lost:
+		return s.replace(ctx, n)
 	}
 	s.noteRefusal(n)
 	if err := s.bgp.DeletePeer(ctx, &api.DeletePeerRequest{Address: n.key}); err != nil {

@@ -86,7 +86,7 @@ func TestPrintStatus(t *testing.T) {
 				Reason: services.Reason{Code: services.CodePoolDown, Evidence: "0 of 2 servers up"},
 			},
 		},
-		Neighbours: []control.Neighbour{{Name: "tor", Address: "10.1.0.1", ASN: 65000, State: "established", Since: now.Add(-time.Hour), Exported: 1}},
+		Neighbours: []control.Neighbour{{Name: "tor", Address: "10.1.0.1", ASN: 65000, State: "established", Since: now.Add(-time.Hour), Exported: 1, BFD: &control.BFD{State: "up", IntervalMS: 100, DetectionMS: 300}}},
 		Alarms:     []control.Alarm{{Code: "wanted-not-actual", What: "10.255.0.10/32 bgp", Detail: "wanted announced, and not so for 12s"}},
 	}
 	const want = `node lb-1: running for 1d02h, rhid 1.0, configuration 0123456789ab
@@ -99,8 +99,8 @@ PREFIX          TARGET   WANTED  ACTUAL                 PLACES
 10.255.0.10/32  address  yes     yes                    lo present
 10.255.0.10/32  bgp      yes     yes (differs for 12s)  10.1.0.1 present, 10.1.0.2 pending (session not established: connection refused)
 
-NEIGHBOUR  ADDRESS   ASN    STATE        SINCE  EXPORTED  RECEIVED  NOTE
-tor        10.1.0.1  65000  established  1h00m  1         0         
+NEIGHBOUR  ADDRESS   ASN    STATE        SINCE  EXPORTED  RECEIVED  BFD            NOTE
+tor        10.1.0.1  65000  established  1h00m  1         0         up 100/300 ms  
 
 ALARM wanted-not-actual 10.255.0.10/32 bgp: wanted announced, and not so for 12s
 `

@@ -149,10 +149,10 @@ func printNeighbours(w io.Writer, s control.Status, now time.Time) {
 	var rows [][]string
 	for _, n := range s.Neighbours {
 		rows = append(rows, []string{
-			n.Name, n.Address, fmt.Sprint(n.ASN), n.State, age(n.Since, now), fmt.Sprint(n.Exported), fmt.Sprint(n.Received), neighbourNote(n),
+			n.Name, n.Address, fmt.Sprint(n.ASN), n.State, age(n.Since, now), fmt.Sprint(n.Exported), fmt.Sprint(n.Received), bfdText(n.BFD), neighbourNote(n),
 		})
 	}
-	table(w, "NEIGHBOUR ADDRESS ASN STATE SINCE EXPORTED RECEIVED NOTE", rows)
+	table(w, "NEIGHBOUR ADDRESS ASN STATE SINCE EXPORTED RECEIVED BFD NOTE", rows)
 	fmt.Fprintln(w)
 }
 
@@ -166,4 +166,16 @@ func neighbourNote(n control.Neighbour) string {
 		notes = append(notes, "lacks "+strings.Join(n.Lacks, ", "))
 	}
 	return strings.Join(notes, "; ")
+}
+
+// bfdText is a BFD session in one cell.
+func bfdText(b *control.BFD) string {
+	switch {
+	case b == nil:
+		return "-"
+	case b.Why != "":
+		return b.State + " (" + b.Why + ")"
+	default:
+		return fmt.Sprintf("%s %v/%v ms", b.State, b.IntervalMS, b.DetectionMS)
+	}
 }

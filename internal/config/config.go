@@ -134,6 +134,7 @@ type Router struct {
 	NextHop6     netip.Addr    `yaml:"next_hop6" doc:"next hop of IPv6 VIPs: the session's own address by default, and needed on an IPv4 session"`
 	Services     []string      `yaml:"services" doc:"the services it is told of; all by default"`
 	Attributes   *Attributes   `yaml:"attributes" doc:"how routes look to it, by rank and state; the site's by default"`
+	BFD          *BFD          `yaml:"bfd" doc:"a BFD session beside the BGP session, which ends that when the router is lost"`
 	MaxPrefixes  int           `yaml:"max_prefixes" default:"50000" min:"1" max:"1000000" doc:"of each family that it may send; above it the session is ended, which bounds the memory that a full table takes"`
 }
 

@@ -102,6 +102,7 @@ func (v *validator) router(p strict.Path, r *Router) {
 	v.password(p, r)
 	v.attributeTable(p.With("attributes"), r.Attributes)
 	v.told(p.With("services"), r)
+	v.bfd(p.With("bfd"), r)
 }
 
 func (v *validator) neighbourAddress(p strict.Path, a netip.Addr) {

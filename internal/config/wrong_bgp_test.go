@@ -57,6 +57,63 @@ var wrongBGP = []struct {
 		},
 	},
 	{
+		name:  "BFD timers",
+		edits: []edit{{router, router + ", bfd: {interval: 5ms, multiplier: 0}"}, {"asn: 65010}", "asn: 65010, hold: 3s}"}},
+		want: []string{
+			`rhid.yaml:5:57: sites[0] "beijing": routers[0].bfd.interval: must be at least 10ms, not 5ms`,
+			`rhid.yaml:5:74: sites[0] "beijing": routers[0].bfd.multiplier: must be at least 1, not 0`,
+		},
+	},
+	{
+		name:  "BFD slower than BGP",
+		edits: []edit{{router, router + ", bfd: {interval: 1s}"}, {"asn: 65010}", "asn: 65010, hold: 3s}"}},
+		want: []string{
+			`rhid.yaml:5:46: sites[0] "beijing": routers[0].bfd: interval 1s × multiplier 3 is not shorter than the hold time 3s, so it would notice nothing earlier`,
+		},
+	},
+	{
+		name:  "BFD over one hop and several",
+		edits: []edit{{router, router + ", multihop: 3, bfd: {multihop: never}"}},
+		want: []string{
+			`rhid.yaml:5:70: sites[0] "beijing": routers[0].bfd.multihop: the router is not on the link (multihop: 3), where a session over one hop cannot reach it`,
+		},
+	},
+	{
+		name:  "BFD authentication without a key",
+		edits: []edit{{router, router + ", bfd: {auth: keyed-sha1}"}},
+		want: []string{
+			`rhid.yaml:5:53: sites[0] "beijing": routers[0].bfd.auth: needs a key: set key_file`,
+		},
+	},
+	{
+		name:  "BFD key without authentication",
+		edits: []edit{{router, router + ", bfd: {key_file: /etc/rhid/good}"}},
+		want: []string{
+			`rhid.yaml:5:57: sites[0] "beijing": routers[0].bfd.key_file: is of no use without auth`,
+		},
+	},
+	{
+		name:  "BFD authentication of an unknown kind",
+		edits: []edit{{router, router + ", bfd: {auth: md5, key_file: /etc/rhid/good}"}},
+		want: []string{
+			`rhid.yaml:5:53: sites[0] "beijing": routers[0].bfd.auth: "md5" is not one of keyed-sha1, meticulous-keyed-sha1`,
+		},
+	},
+	{
+		name:  "BFD key too long",
+		edits: []edit{{router, router + ", bfd: {auth: keyed-sha1, key_file: /etc/rhid/long-bfd}"}},
+		want: []string{
+			`rhid.yaml:5:75: sites[0] "beijing": routers[0].bfd.key_file: the key in /etc/rhid/long-bfd has 21 bytes; SHA-1 authentication takes 20`,
+		},
+	},
+	{
+		name:  "BFD key file relative",
+		edits: []edit{{router, router + ", bfd: {auth: keyed-sha1, key_file: key}"}},
+		want: []string{
+			`rhid.yaml:5:75: sites[0] "beijing": routers[0].bfd.key_file: "key" must be an absolute path`,
+		},
+	},
+	{
 		name:  "outside of the cluster's list",
 		edits: []edit{{"", "allow: [10.254.0.0/24, 10.255.0.10/31]\n"}, {"10.255.0.11/32", "10.255.0.12/32"}},
 		want: []string{

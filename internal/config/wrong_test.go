@@ -66,6 +66,8 @@ func noFiles(path string) ([]byte, error) {
 		return []byte("\nsecret\n"), nil
 	case "/etc/rhid/long":
 		return []byte(strings.Repeat("x", 81)), nil
+	case "/etc/rhid/long-bfd":
+		return []byte("123456789012345678901\n"), nil
 	case "/etc/rhid/good":
 		return []byte("secret\n"), nil
 	}

@@ -140,6 +140,21 @@ type Neighbour struct {
 	MaxReceived int       `json:"max_received"`               // above it the session is ended
 	Exported    int       `json:"exported"`                   // prefixes
 	Flaps       int       `json:"flaps"`                      // established sessions that ended
+	BFD         *BFD      `json:"bfd,omitempty"`              // where it is configured
+}
+
+// BFD is the BFD session with a neighbour.
+type BFD struct {
+	State       string    `json:"state"` // of RFC 5880: up, init, down, admin-down
+	Since       time.Time `json:"since"`
+	Why         string    `json:"why,omitempty"` // why it is not up
+	Hops        string    `json:"hops"`          // single or multi
+	IntervalMS  float64   `json:"interval_ms"`   // negotiated, between two packets to it
+	DetectionMS float64   `json:"detection_ms"`  // after which it counts as silent
+	Diag        string    `json:"diag"`
+	RemoteDiag  string    `json:"remote_diag"`
+	Flaps       int       `json:"flaps"`   // sessions that were lost
+	Refused     uint64    `json:"refused"` // packets that were not taken
 }
 
 // Link is a path that this node depends on.
@@ -189,7 +204,7 @@ type Explanation struct {
 type Event struct {
 	Seq     uint64          `json:"seq"`
 	Time    time.Time       `json:"time"`
-	Kind    string          `json:"kind"` // check, service, route, neighbour, link, node, daemon
+	Kind    string          `json:"kind"` // check, service, route, neighbour, bfd, link, node, daemon
 	Subject string          `json:"subject"`
 	What    string          `json:"what"` // "up", "down", "announce", "withdraw", …
 	Code    string          `json:"code,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rhid/announce"
+	"rhid/announce/bfd"
 	"rhid/announce/bgp"
 	"rhid/announce/kernel"
 	"rhid/checks"
@@ -47,6 +48,8 @@ type Daemon struct {
 	runner    *checks.Runner
 	announcer *announce.Announcer
 	speaker   *bgp.Speaker // nil without BGP
+	bfd       *bfd.Speaker // nil without BGP
+	pulse     *pulse       // what BFD vouches for
 	world     *kernel.World
 	cluster   *cluster.Cluster // nil with a single node
 	loop      *loop
@@ -67,6 +70,7 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	d := &Daemon{opts: opts, log: opts.Log, journal: newJournal(opts.Log), notify: newNotifier(opts.Log)}
+	d.pulse = &pulse{moved: d.alive()}
 	closers := &teardown{log: opts.Log}
 	err = d.start(ctx, m, closers)
 	if err == nil {
@@ -85,6 +89,7 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 	closers.add("kernel", func(context.Context) error { return world.Close() })
 	targets := []announce.Target{world.Routes()}
 	if m.bgp != nil {
+		closers.add("bfd", d.stopBFD) // after BGP: the other neighbours' sessions must stand while one takes its time
 		s, err := bgp.Start(ctx, *m.bgp, d.log)
 		if err != nil {
 			return fmt.Errorf("starting the BGP speaker: %w", err)
@@ -104,7 +109,10 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 		return fmt.Errorf("setting up the checks: %w", err)
 	}
 	d.loop = newLoop(d, m)
-	return nil
+	if d.speaker == nil {
+		return nil
+	}
+	return d.startBFD(m)
 }
 
 // join enters the cluster. Nothing is published before the first decision.

@@ -64,6 +64,7 @@ type loop struct {
 	changed   map[string]time.Time                           // when a service's verdict last changed
 	announced map[string]bool                                // routes last reported as announced, by prefix and target
 	sessions  map[string]bool                                // last reported state of each neighbour
+	bfdUp     map[string]bool                                // the same of BFD
 	acts      map[string]acting                              // what this node does for each service now
 	leaving   map[string]time.Time                           // since when a service is held until others have it
 	left      []time.Time                                    // when services left because of what fails everywhere, within brakeWindow
@@ -160,6 +161,7 @@ func (l *loop) forget() {
 // withdrawn then, or the time for it is over.
 func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 	defer close(l.stopped)
+	defer l.d.pulse.end()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	l.turned = time.Now()
@@ -178,6 +180,9 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 		case <-l.peers():
 			l.noteStall(time.Now())
 			l.decide(time.Now())
+		case <-l.bfdChanged():
+			l.noteStall(time.Now())
+			l.watchBFD(time.Now())
 		case <-l.sighted():
 			l.noteStall(time.Now())
 			l.decide(time.Now())

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"rhid/announce"
+	"rhid/announce/bfd"
 	"rhid/announce/bgp"
 	"rhid/announce/kernel"
 	"rhid/announce/kernel/readback"
@@ -39,6 +40,7 @@ type model struct {
 	specs    []checks.Spec
 	links    []*link
 	overload string        // ID of the check that says whether this node is overloaded, empty for none
+	peers    []bfd.Peer    // BFD sessions with the neighbours
 	bgp      *bgp.Settings // nil when no service of this node is announced over BGP
 	routers  []*teller     // those of bgp
 
@@ -223,6 +225,9 @@ func (m *model) addBGP() error {
 		n, err := newNeighbour(r)
 		if err == nil {
 			err = m.addRouter(r)
+		}
+		if err == nil {
+			err = m.addPeer(r)
 		}
 		if err != nil {
 			return fmt.Errorf("router %s: %w", r.Name, err)

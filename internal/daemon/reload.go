@@ -153,5 +153,5 @@ func (d *Daemon) configure(m *model) error {
 		}
 		return fmt.Errorf("changing the BGP speaker: %w", err)
 	}
-	return nil
+	return d.configureBFD(m)
 }

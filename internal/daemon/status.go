@@ -164,8 +164,11 @@ func (l *loop) neighbours(alarms []control.Alarm, now time.Time) ([]control.Neig
 	if l.d.speaker == nil {
 		return out, alarms
 	}
+	sessions := l.bfdStatus()
 	for _, n := range l.d.speaker.Neighbours() {
 		c := neighbourStatus(n)
+		c.BFD = sessions[n.Address]
+		alarms = append(alarms, bfdAlarm(c, now)...)
 		out = append(out, c)
 		if !c.Established && now.Sub(n.Since) >= alarmAfter {
 			alarms = append(alarms, control.Alarm{Code: "neighbour-down", What: n.Name, Since: n.Since, Detail: or(c.Why, "no session yet")})
