@@ -20,7 +20,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	// A deadline of ctx is not to become one of the probes under way: they
 	// would take it for their own, and blame the target.
 	parent := ctx
-	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	ctx, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(parent), sessionsKey{}, r.opts.Sessions))
 	defer cancel()
 	defer context.AfterFunc(parent, cancel)()
 	now := time.Now()

@@ -29,6 +29,8 @@ type RunnerOptions struct {
 	// Stall is how much later than its heartbeat the process may be woken
 	// before failures of that time are void; 500 ms by default.
 	Stall time.Duration
+	// Sessions answers bfd checks; without it they fail. It must not wait.
+	Sessions Sessions
 }
 
 // Runner runs checks at their times and keeps their states. All its methods

@@ -26,6 +26,7 @@ func Types() []Type {
 		{Name: "held", Doc: "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes", New: func() Options { return new(HeldOptions) }},
 		{Name: "tls", Doc: "makes a TLS handshake and looks at the certificate: chain, name, and days that are left", New: func() Options { return new(TLSOptions) }},
 		{Name: "dns", Doc: "asks a name server over UDP or TCP, and looks at the records it answers", New: func() Options { return new(DNSOptions) }},
+		{Name: "bfd", Doc: "asks whether the BFD session with a router is up", New: func() Options { return new(BFDOptions) }},
 	}
 }
 

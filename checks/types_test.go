@@ -35,7 +35,7 @@ func TestTypesAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"tcp", "http", "https", "icmp", "exec", "interface", "route", "load"} {
+	for _, want := range []string{"tcp", "http", "https", "icmp", "exec", "interface", "route", "load", "bfd"} {
 		if !names[want] {
 			t.Errorf("type %s is missing", want)
 		}
@@ -50,7 +50,7 @@ func TestNeedsTarget(t *testing.T) {
 	want := map[string]TargetKind{
 		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetMaybe,
 		"udp":       TargetPort,
-		"interface": TargetNone, "route": TargetNone, "load": TargetNone,
+		"interface": TargetNone, "route": TargetNone, "load": TargetNone, "bfd": TargetNone,
 		"grpc": TargetPort, "iso8583": TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
@@ -75,6 +75,8 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Device = "eth0"
 		case *RouteOptions:
 			o.Prefix = "10.0.0.0/8"
+		case *BFDOptions:
+			o.Router = "tor-1"
 		case *HAProxyOptions:
 			o.Backend = "app"
 		case *HAProxyRateOptions:
@@ -142,6 +144,7 @@ func TestProblems(t *testing.T) {
 		{"exec line without shell", &ExecOptions{Command: []string{"test -f /x"}}, []string{`command: "test -f /x" is one word`}},
 		{"exec NUL", &ExecOptions{Command: []string{"a", "\x00"}}, []string{"command: cannot contain"}},
 		{"exec env", &ExecOptions{Command: []string{"a"}, Env: map[string]string{"A=B": "x"}}, []string{`env: "A=B" cannot`}},
+		{"bfd nothing", &BFDOptions{}, []string{"router: is missing"}},
 		{"interface nothing", &InterfaceOptions{}, []string{"device: is missing"}},
 		{"interface wrong", &InterfaceOptions{Device: "a/b", Addresses: []string{"10.1.0.256", "fe80::1%eth0"}},
 			[]string{`device: "a/b" is not the name`, `addresses: "10.1.0.256" is neither`, `addresses: "fe80::1%eth0" is neither`}},

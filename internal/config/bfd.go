@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"rhid/checks"
 	"rhid/internal/config/strict"
 )
 
@@ -83,4 +84,20 @@ func (v *validator) bfdKey(p strict.Path, b *BFD) {
 			v.fail(at, "%v", err)
 		}
 	}
+}
+
+// bfdRouter finds the router of a bfd check.
+func (v *validator) bfdRouter(p strict.Path, c *Check) {
+	o, ok := c.Options.(*checks.BFDOptions)
+	if !ok || o.Router == "" {
+		return
+	}
+	for _, n := range v.cfg.Nodes {
+		for _, r := range v.cfg.RoutersOf(n.Name) {
+			if r.Name == o.Router && r.BFD != nil {
+				return
+			}
+		}
+	}
+	v.fail(p, "there is no router %q with a bfd section", o.Router)
 }

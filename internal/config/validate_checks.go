@@ -40,6 +40,7 @@ func (v *validator) check(p strict.Path, c *Check) {
 		}
 		v.fail(at, "%s", problem.Msg)
 	}
+	v.bfdRouter(p.With("router"), c)
 	if v.doc.Has(p.With("address")) {
 		v.target(p.With("address"), c, c.Address)
 	}

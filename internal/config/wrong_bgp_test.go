@@ -114,6 +114,14 @@ var wrongBGP = []struct {
 		},
 	},
 	{
+		name:  "BFD check of a router without BFD",
+		edits: []edit{{"type: http,", "type: bfd, router: 10.1.0.1,"}},
+		want: []string{
+			`rhid.yaml:10:28: checks.web.router: there is no router "10.1.0.1" with a bfd section`,
+			`rhid.yaml:16:12: services[0] "atm": check: does not look at the servers: it has an address of its own, or needs no target; take the address out, or leave servers out`,
+		},
+	},
+	{
 		name:  "outside of the cluster's list",
 		edits: []edit{{"", "allow: [10.254.0.0/24, 10.255.0.10/31]\n"}, {"10.255.0.11/32", "10.255.0.12/32"}},
 		want: []string{

@@ -104,7 +104,7 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 		}
 	}
 	d.announcer = announce.New(world.Addresses(), targets, announce.DefaultPace(), d.log)
-	d.runner = checks.NewRunner(d.log, checks.RunnerOptions{})
+	d.runner = checks.NewRunner(d.log, checks.RunnerOptions{Sessions: d.session})
 	if err := d.runner.Update(m.specs); err != nil {
 		return fmt.Errorf("setting up the checks: %w", err)
 	}
