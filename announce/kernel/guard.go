@@ -31,9 +31,13 @@ func guard(ctx context.Context, k stack, s Settings, parent <-chan struct{}, log
 	ticker := time.NewTicker(leaseLook)
 	defer ticker.Stop()
 	var orphaned time.Time
+	missing := 0 // looks in a row; one may be somebody's who took the address, and rhid is about to put it back
 	for {
 		there, err := w.leaseThere()
-		lapsed := err == nil && !there
+		if missing++; there || err != nil {
+			missing = 0
+		}
+		lapsed := missing > 1
 		if lapsed {
 			err = w.takeOut(ctx)
 		}

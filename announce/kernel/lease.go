@@ -28,6 +28,7 @@ func leaseAddress() netip.Prefix { return netip.MustParsePrefix("169.254.151.1/3
 // lease is whether announcement routes may be there.
 type lease struct {
 	renewed atomic.Pointer[time.Time] // nil before the first time
+	gone    chan struct{}             // receives a value when the address went
 }
 
 var errNoLease = errors.New("the lease has lapsed, as this process stood still or could not renew it")
@@ -47,9 +48,10 @@ func (w *World) KeepLease(ctx context.Context, alive func() bool, first func()) 
 	ticker := time.NewTicker(leaseLook)
 	defer ticker.Stop()
 	var failed string
+	stolen := false // by somebody, before its time
 	for {
 		at := w.lease.renewed.Load()
-		if c := w.conf.Load(); c.leased() && (at == nil || time.Since(*at) >= leaseRenew && alive()) {
+		if c := w.conf.Load(); c.leased() && (at == nil || stolen || time.Since(*at) >= leaseRenew && alive()) {
 			err := w.renewLease(c)
 			switch {
 			case err != nil && err.Error() != failed:
@@ -65,7 +67,10 @@ func (w *World) KeepLease(ctx context.Context, alive func() bool, first func()) 
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-w.lease.gone:
+			stolen = w.lease.held()
 		case <-ticker.C:
+			stolen = false
 		}
 	}
 }
@@ -106,4 +111,14 @@ func tellsOfSource(release string) bool {
 		return false
 	}
 	return major > 6 || major == 6 && minor >= 7
+}
+
+// noteLease looks whether the address that went is that of the lease.
+func (w *World) noteLease(data []byte) {
+	if a, ok := parseAddr(data); ok && a.prefix == leaseAddress() {
+		select {
+		case w.lease.gone <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
 }

@@ -47,9 +47,19 @@ func TestLeaseIsKeptByTheLiving(t *testing.T) {
 		if err := w.route.Put(ctx, want4(100, 0)); err != nil {
 			t.Errorf("with the lease: %v", err)
 		}
+		before := k.tried()
+		w.lease.gone <- struct{}{}
+		synctest.Wait()
+		if n := k.tried() - before; n != 1 {
+			t.Errorf("stolen: renewed %d times, want once and at once", n)
+		}
 		alive.Store(false)
 		if n := renewals(10 * time.Second); n != 0 || w.lease.held() {
 			t.Errorf("hung: renewed %d times, held %v", n, w.lease.held())
+		}
+		w.lease.gone <- struct{}{}
+		if n := renewals(time.Second); n != 0 {
+			t.Errorf("lapsed while hung: renewed %d times", n)
 		}
 		if err := w.route.Put(ctx, want4(200, 0)); !errors.Is(err, errNoLease) {
 			t.Errorf("without the lease: %v", err)
@@ -205,7 +215,7 @@ func TestGuardTakesRoutesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, parent, done := guarded(t)
 		k.lapse()
-		<-time.After(leaseLook)
+		<-time.After(2 * leaseLook)
 		synctest.Wait()
 		wantDump(t, k, "route local 10.255.0.10/32 dev lo table 255 proto 151 metric 1024")
 		<-time.After(time.Minute)
@@ -232,7 +242,7 @@ func TestGuardOfADeadParent(t *testing.T) {
 			t.Error(err)
 		}
 		wantDump(t, k, "route local 10.255.0.10/32 dev lo table 255 proto 151 metric 1024")
-		if took := time.Since(died); took > leaseLife+2*leaseLook {
+		if took := time.Since(died); took > leaseLife+3*leaseLook {
 			t.Errorf("took %v", took)
 		}
 	})

@@ -143,6 +143,11 @@ func (w *World) handle(msgs []syscall.NetlinkMessage) {
 		f.self = w.kernel.portID
 	}
 	for _, m := range msgs {
+		if m.Header.Type == unix.RTM_DELADDR {
+			w.noteLease(m.Data)
+		}
+	}
+	for _, m := range msgs {
 		if f.concerns(m.Header.Type, m.Header.Pid, m.Data) {
 			w.signal()
 			return

@@ -59,7 +59,7 @@ func Open(s Settings, log *slog.Logger) (*World, error) {
 
 // newWorld returns a World over k that nobody watches.
 func newWorld(k stack, s Settings, log *slog.Logger) *World {
-	w := &World{log: log, stack: k, ns: netns.None()}
+	w := &World{log: log, stack: k, ns: netns.None(), lease: lease{gone: make(chan struct{}, 1)}}
 	var none *conf
 	w.conf.Store(none.next(s))
 	w.address = &addresses{w: w, changes: make(chan struct{}, 1), borrowed: map[key]bool{}}

@@ -18,7 +18,7 @@ func newConfigCmd() *cobra.Command {
 		Short: "Check, show and describe the configuration",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(newConfigCheckCmd(), newConfigShowCmd(), newConfigSchemaCmd())
+	cmd.AddCommand(newConfigCheckCmd(), newConfigShowCmd(), newConfigSchemaCmd(), newConfigRouterCmd())
 	return cmd
 }
 

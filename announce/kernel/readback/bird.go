@@ -11,31 +11,31 @@ import (
 
 // askBIRD asks for the state of each OSPF protocol. BIRD first says who it is;
 // the connection is then restricted to commands that only show.
-func askBIRD(c *conn) (map[netip.Prefix]bool, error) {
+func askBIRD(c *conn) (answer, error) {
 	if !c.greeted {
 		if _, err := birdAnswer(c); err != nil {
-			return nil, err
+			return answer{}, err
 		}
 		if _, err := bird(c, "restrict"); err != nil {
-			return nil, err
+			return answer{}, err
 		}
 		c.greeted = true
 	}
 	list, err := bird(c, "show protocols")
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	has := map[netip.Prefix]bool{}
 	for _, name := range ospfProtocols(list) {
 		state, err := bird(c, "show ospf state "+name)
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
 		if err := ownExternals(state, has); err != nil {
-			return nil, err
+			return answer{}, err
 		}
 	}
-	return has, nil
+	return answer{has: has}, nil
 }
 
 // bird asks one command.

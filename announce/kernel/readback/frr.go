@@ -39,26 +39,47 @@ func vty(c *conn, command string) ([]byte, error) {
 	return text, nil
 }
 
-func askOspfd(c *conn) (map[netip.Prefix]bool, error) {
+func askOspfd(c *conn) (answer, error) {
 	b, err := vty(c, "show ip ospf database external self-originate json")
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
-	return parseOspfd(b)
+	has, err := parseOspfd(b)
+	return answer{has: has}, err
 }
 
-func askOspf6d(c *conn) (map[netip.Prefix]bool, error) {
+func askOspf6d(c *conn) (answer, error) {
 	b, err := vty(c, "show ipv6 ospf6 database as-external self-originated json")
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
-	return parseOspf6d(b)
+	has, err := parseOspf6d(b)
+	return answer{has: has}, err
 }
 
-// askZebra only wants any answer.
-func askZebra(c *conn) (map[netip.Prefix]bool, error) {
-	_, err := vty(c, "show version")
-	return nil, err
+// askZebra asks who takes routes from it. A daemon that is not connected, as for
+// ten seconds after zebra was restarted, knows nothing of what zebra knows. The
+// command is one of the enable node.
+func askZebra(c *conn) (answer, error) {
+	if !c.greeted {
+		if _, err := vty(c, "enable"); err != nil {
+			return answer{}, err
+		}
+		c.greeted = true
+	}
+	b, err := vty(c, "show zebra client summary")
+	return answer{clients: parseClients(b)}, err
+}
+
+// parseClients reads the first column of a table.
+func parseClients(b []byte) map[string]bool {
+	clients := map[string]bool{}
+	for line := range bytes.Lines(b) {
+		if f := bytes.Fields(line); len(f) > 1 {
+			clients[string(f[0])] = true
+		}
+	}
+	return clients
 }
 
 // parseOspfd reads the answer of FRR 8.4 and later: LSAs by their link state

@@ -1,11 +1,13 @@
 package readback
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -113,6 +115,29 @@ func TestOSPFProtocols(t *testing.T) {
 	}
 }
 
+func TestClients(t *testing.T) {
+	got := parseClients([]byte("Name     Connect Time    Last Read\n-----\nospf    00:12:13     00:00:13  4/0\nospf6   00:12:13     00:00:13  4/0\n\nRoutes\n"))
+	if diff := cmp.Diff(map[string]bool{"Name": true, "ospf": true, "ospf6": true}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestHelp tells a daemon that zebra does not know from one that it does.
+func TestHelp(t *testing.T) {
+	d := New(Settings{From: []string{FRR}, Interval: time.Second}, slog.New(slog.DiscardHandler)).Daemons[0]
+	if a := d.Answer(vip); a.Helper != "" {
+		t.Errorf("before zebra was asked: %q", a.Helper)
+	}
+	d.parts[2].learn(answer{clients: map[string]bool{"ospf6": true}}, time.Now())
+	if a := d.Answer(vip); a.Helper != "ospfd is not connected to zebra" {
+		t.Errorf("not connected: %q", a.Helper)
+	}
+	d.parts[2].learn(answer{clients: map[string]bool{"ospf": true}}, time.Now())
+	if a := d.Answer(vip); a.Helper != "" {
+		t.Errorf("connected: %q", a.Helper)
+	}
+}
+
 // TestAnswersInPieces has answers arrive byte by byte, with the next one's
 // beginning behind them.
 func TestAnswersInPieces(t *testing.T) {
@@ -162,6 +187,7 @@ func FuzzParse(f *testing.F) {
 		}
 		check(parseOspfd(b))
 		check(parseOspf6d(b))
+		parseClients(b)
 		if n := vtyEnd(b); n > len(b) {
 			t.Errorf("the end of a vty answer of %d bytes is at %d", len(b), n)
 		}

@@ -29,12 +29,19 @@ const (
 // errTooLong is for an answer that nobody would give.
 var errTooLong = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 
+// answer is what a process said.
+type answer struct {
+	has     map[netip.Prefix]bool // in its database, as its own
+	clients map[string]bool       // zebra's
+}
+
 // part is one process that is asked.
 type part struct {
 	name      string // as people know it
 	dial      func(context.Context) (net.Conn, error)
 	four, six bool // address families it has the database of
-	ask       func(*conn) (map[netip.Prefix]bool, error)
+	ask       func(*conn) (answer, error)
+	client    string // as zebra knows it, "" where it is no client of zebra's
 
 	log      *slog.Logger
 	interval time.Duration
@@ -42,7 +49,7 @@ type part struct {
 	wake     chan struct{}
 
 	mu       sync.Mutex
-	has      map[netip.Prefix]bool // as of the last answer
+	answer                         // the last one
 	asked    time.Time             // when that was asked
 	took     time.Duration         // to answer it
 	silent   time.Time             // since when it has not answered, zero when it does
@@ -65,16 +72,20 @@ func (p *part) expect(prefix netip.Prefix, there bool) {
 	signal(p.wake)
 }
 
-func (p *part) answer(prefix netip.Prefix) Answer {
+func (p *part) about(prefix netip.Prefix) Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Answer{Has: p.has[prefix], Asked: p.asked, Fault: p.faultLocked(), Gone: p.refused != nil}
 }
 
-func (p *part) fault() string {
+// help says why p, a zebra, does not work for another process, "" when it does.
+func (p *part) help(other *part) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.faultLocked()
+	if fault := p.faultLocked(); fault != "" || p.asked.IsZero() || p.clients[other.client] {
+		return fault
+	}
+	return other.name + " is not connected to " + p.name
 }
 
 func (p *part) faultLocked() string {
@@ -121,11 +132,11 @@ func (p *part) session(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		talk.late = func() { p.late(began) }
-		has, err := p.ask(talk)
+		said, err := p.ask(talk)
 		if err != nil {
 			return err
 		}
-		p.learn(has, began)
+		p.learn(said, began)
 		wait(ctx, p.wake, p.pause())
 	}
 	return nil
@@ -171,13 +182,13 @@ func (p *part) lost(err error) {
 }
 
 // learn takes an answer over.
-func (p *part) learn(has map[netip.Prefix]bool, asked time.Time) {
+func (p *part) learn(said answer, asked time.Time) {
 	p.mu.Lock()
 	back := !p.silent.IsZero()
 	// The first answer after a change is news even if it is the same: until
 	// then, the one before it said nothing of the change.
-	news := back || !p.asked.After(p.poked) || !maps.Equal(p.has, has)
-	p.has, p.asked, p.took = has, asked, time.Since(asked)
+	news := back || !p.asked.After(p.poked) || !maps.Equal(p.has, said.has) || !maps.Equal(p.clients, said.clients)
+	p.answer, p.asked, p.took = said, asked, time.Since(asked)
 	p.silent, p.refused = time.Time{}, nil
 	p.mu.Unlock()
 	if back {

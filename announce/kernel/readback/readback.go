@@ -56,7 +56,8 @@ type Answer struct {
 	Fault string
 	// Gone says that Fault is not silence: nobody listens there.
 	Gone bool
-	// Helper says that a process which the daemon depends on does not answer.
+	// Helper says that a process which the daemon depends on does not answer, or
+	// does not work for it.
 	Helper string
 }
 
@@ -99,8 +100,8 @@ func New(s Settings, log *slog.Logger) *Readback {
 	}
 	if slices.Contains(s.From, FRR) {
 		add(&Daemon{Name: FRR, Title: "FRR", Slow: frrSlow},
-			&part{name: "ospfd", dial: dialer(filepath.Join(s.FRRDirectory, "ospfd.vty")), four: true, ask: askOspfd},
-			&part{name: "ospf6d", dial: dialer(filepath.Join(s.FRRDirectory, "ospf6d.vty")), six: true, ask: askOspf6d},
+			&part{name: "ospfd", dial: dialer(filepath.Join(s.FRRDirectory, "ospfd.vty")), four: true, client: "ospf", ask: askOspfd},
+			&part{name: "ospf6d", dial: dialer(filepath.Join(s.FRRDirectory, "ospf6d.vty")), six: true, client: "ospf6", ask: askOspf6d},
 			&part{name: "zebra", dial: dialer(filepath.Join(s.FRRDirectory, "zebra.vty")), ask: askZebra})
 	}
 	return r
@@ -144,14 +145,15 @@ func (r *Readback) Expect(p netip.Prefix, there bool) {
 // Answer returns what d is known to make of p.
 func (d *Daemon) Answer(p netip.Prefix) Answer {
 	var a Answer
+	var client *part
 	for _, part := range d.parts {
 		if part.minds(p) {
-			a = part.answer(p)
+			a, client = part.about(p), part
 		}
 	}
 	for _, part := range d.parts {
-		if !part.four && !part.six {
-			a.Helper = part.fault()
+		if client != nil && !part.four && !part.six {
+			a.Helper = part.help(client)
 		}
 	}
 	return a

@@ -28,6 +28,8 @@ const (
 	siteATM, siteATM6         = "10.255.0.10/32", "fd00:255::10/128"
 	siteCounter, siteCounter6 = "10.255.0.20/32", "fd00:255::20/128"
 
+	siteLease = "169.254.151.1/32" // the address that announcement routes are leased by
+
 	siteProto = 151              // rhid's protocol number
 	siteUp    = 30 * time.Second // until a fresh network has learned everything
 )

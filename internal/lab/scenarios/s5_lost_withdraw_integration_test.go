@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	s5Frozen   = 30 * time.Second      // how long a process is stopped
-	s5Bound    = time.Second           // until what was lost is made good once the router is back
-	s5BirdTick = time.Second           // BIRD's OSPF works out its routes once in so long (tick, a whole number of seconds)
-	s5Work     = 50 * time.Millisecond // of BIRD, at its tick
-	s5Alarm    = 3 * time.Second       // how long a difference lasts before it is an alarm
-	s5Hold     = 3 * time.Second       // BGP's hold time in the scenario
-	s5Session  = 5 * time.Second       // until a session is back; its own bound is another test's
-	s5Limit    = 15 * time.Second      // of everything else
+	s5Frozen   = 30 * time.Second       // how long a process is stopped
+	s5Bound    = time.Second            // until what was lost is made good once the router is back
+	s5BirdTick = time.Second            // BIRD's OSPF works out its routes once in so long (tick, a whole number of seconds)
+	s5Work     = 250 * time.Millisecond // of BIRD, at its tick, on a busy machine
+	s5Alarm    = 3 * time.Second        // how long a difference lasts before it is an alarm
+	s5Hold     = 3 * time.Second        // BGP's hold time in the scenario
+	s5Session  = 5 * time.Second        // until a session is back; its own bound is another test's
+	s5Limit    = 15 * time.Second       // of everything else
 )
 
 // TestS5LostWithdraw stops routers in the moment of a withdraw, resets and

@@ -51,8 +51,12 @@ func foreignRemovals() []foreignRemoval {
 		},
 		{ // the kernel then takes out every IPv4 route over lo, and tells nobody
 			name:  "every IPv4 address of lo deleted, the VIP as the last",
-			lines: []string{"ip addr del 127.0.0.1/8 dev lo", "ip addr del 10.1.0.11/32 dev lo", "ip addr del " + siteATM + " dev lo"}, after: others,
+			lines: []string{"ip addr del 127.0.0.1/8 dev lo", "ip addr del 10.1.0.11/32 dev lo", "ip addr del " + siteATM + " dev lo", "ip addr del " + siteLease + " dev lo"}, after: others,
 			hurts: four, far: four[1:],
+		},
+		{ // the kernel takes the IPv4 routes out, and the guard the IPv6 ones if it comes before the renewal
+			name: "the lease deleted", lines: []string{"ip addr del " + siteLease + " dev lo"},
+			hurts: []string{siteCounter, siteCounter6}, far: []string{siteCounter, siteCounter6}, stays: []string{siteCounter6},
 		},
 		{name: "every IPv6 address of lo flushed", lines: []string{"ip -6 addr flush dev lo"}, after: []string{"ip addr add ::1/128 dev lo"}, hurts: []string{siteATM6}},
 		{name: "lo down and up", lines: []string{"ip link set lo down", "ip link set lo up"}, hurts: siteVIPs(), far: []string{siteCounter, siteCounter6}, stays: []string{siteATM}},

@@ -1,0 +1,293 @@
+//go:build integration
+
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"rhid/internal/lab"
+)
+
+const (
+	timesRuns  = 5                       // of each figure; RHID_RUNS where that is set
+	timesAbove = 5 * time.Millisecond    // what rhid may add to the median of the bare route
+	timesPause = 6200 * time.Millisecond // BIRD keeps 5 s between two LSAs of a prefix, and looks once a second
+)
+
+// ospfPath is one way from lb1 to the branch over two OSPF hops.
+type ospfPath struct {
+	daemon string // beside rhid
+	dev    string // at the branch
+	other  string // lb1's link of the other daemon, cut meanwhile
+	pause  time.Duration
+}
+
+func ospfPaths() []ospfPath {
+	return []ospfPath{
+		{"FRR", "eth3", "lb1:eth4", 1500 * time.Millisecond},
+		{"BIRD", "eth4", "lb1:eth3", timesPause},
+	}
+}
+
+// TestOSPFTimes measures a route from lb1's kernel to the branch's, over two OSPF
+// hops, through FRR and through BIRD, IPv4 and IPv6: bare, by somebody who adds
+// and deletes it, and by rhid, from its decision. rhid adds at most 5 ms to the
+// median.
+func TestOSPFTimes(t *testing.T) {
+	s := &ospfTimes{siteLab: startSite(t, lab.Options{}), figures: map[string]spread{}, far: map[string]*lab.FIBWatch{}}
+	s.host = watchKernel(t, s.lb)
+	for _, v := range []string{siteCounter, siteCounter6} {
+		s.far[v] = s.branch.WatchFIB(v)
+	}
+	health := s.srv1.Serve("10.9.1.1:9300")
+	for _, p := range ospfPaths() {
+		s.Cut(p.other)
+		s.WaitFor("the way by "+p.dev, siteUp, func() bool {
+			return slices.Contains(s.vias(s.lb, "10.3.0.0/24"), "10.1.3.2") || p.daemon == "BIRD" &&
+				strings.Contains(s.lb.Must("birdc", "show ospf neighbors o6"), "Full")
+		})
+		s.bare(p)
+		rhid := s.run(s.config())
+		s.byRhid(p, health)
+		s.lb.StopRhid(rhid, 15*time.Second)
+		s.Heal(p.other)
+		s.lb.Must("sh", "-c", "ip addr replace fd00:1:3::1/64 dev eth3; ip addr replace fd00:1:4::1/64 dev eth4")
+		time.Sleep(timesPause)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.figures)) {
+		t.Logf("%-42s %v", name, s.figures[name])
+	}
+	s.compare()
+}
+
+type ospfTimes struct {
+	*siteLab
+	host    *siteKernel
+	far     map[string]*lab.FIBWatch // at branch
+	figures map[string]spread
+}
+
+// config has one service whose check is quick.
+func (s *ospfTimes) config() string {
+	s.t.Helper()
+	head, _, _ := strings.Cut(s.shipped(), "checks:\n")
+	return head + fmt.Sprintf(`vip: {linger: 500ms}
+checks:
+  health: {type: tcp, interval: 50ms, timeout: 40ms, fall: 1, rise: 1}
+services:
+  - {name: counter, vips: [%s, %q], via: [kernel], servers: {addresses: ["10.9.1.1:9300"]}, check: health, metric: {base: 10, step: 90}, damping: {penalty: 0}}
+`, siteCounter, siteCounter6)
+}
+
+func (s *ospfTimes) note(p ospfPath, who, what, vip string, took time.Duration) {
+	family := "IPv4"
+	if netip.MustParsePrefix(vip).Addr().Is6() {
+		family = "IPv6"
+	}
+	name := fmt.Sprintf("%s %s, %s, %s", p.daemon, family, what, who)
+	s.figures[name] = append(s.figures[name], took)
+}
+
+// bare adds and deletes the routes as rhid would.
+func (s *ospfTimes) bare(p ospfPath) {
+	s.t.Helper()
+	for range s.runs() {
+		for _, vip := range []string{siteCounter, siteCounter6} {
+			r := s.bareRoute(vip)
+			s.far[vip].Reset()
+			began := time.Now()
+			if err := s.host.nl.RouteAdd(r); err != nil {
+				s.t.Fatal(err)
+			}
+			s.note(p, "bare", "announce", vip, s.far[vip].WaitThere(s5Limit).At.Sub(began))
+		}
+		time.Sleep(p.pause)
+		for _, vip := range []string{siteCounter, siteCounter6} {
+			s.far[vip].Reset()
+			began := time.Now()
+			if err := s.host.nl.RouteDel(s.bareRoute(vip)); err != nil {
+				s.t.Fatal(err)
+			}
+			s.note(p, "bare", "withdraw", vip, s.far[vip].WaitGone(s5Limit).At.Sub(began))
+		}
+		time.Sleep(p.pause)
+	}
+}
+
+func (s *ospfTimes) bareRoute(vip string) *netlink.Route {
+	prefix := netip.MustParsePrefix(vip)
+	r := &netlink.Route{
+		Dst:       &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())},
+		LinkIndex: 1, Protocol: siteProto, Priority: 10, Table: unix.RT_TABLE_MAIN,
+	}
+	if prefix.Addr().Is4() {
+		r.Gw, r.Flags = net.IPv4(169, 254, 100, 10), int(netlink.FLAG_ONLINK)
+	}
+	return r
+}
+
+func (s *ospfTimes) runs() int {
+	if n := runs(s.t); n > 1 {
+		return n
+	}
+	return timesRuns
+}
+
+// byRhid has the pool live and die. The figures begin with rhid's decision.
+func (s *ospfTimes) byRhid(p ospfPath, health *lab.Server) {
+	s.t.Helper()
+	s.announced(true)
+	for range s.runs() {
+		time.Sleep(p.pause)
+		s.decided(p, "withdraw", health.Stop, func(w *lab.FIBWatch) time.Time { return w.WaitGone(s5Limit).At })
+		s.announced(false)
+		time.Sleep(p.pause)
+		s.decided(p, "announce", health.Resume, func(w *lab.FIBWatch) time.Time { return w.WaitThere(s5Limit).At })
+		s.announced(true)
+	}
+}
+
+// decided makes rhid decide and takes the time from then.
+func (s *ospfTimes) decided(p ospfPath, what string, cause func(), seen func(*lab.FIBWatch) time.Time) {
+	s.t.Helper()
+	for _, w := range s.far {
+		w.Reset()
+	}
+	last := s.lastEvent()
+	cause()
+	at := map[string]time.Time{}
+	for vip, w := range s.far {
+		at[vip] = seen(w)
+	}
+	decision := s.waitEvent(last, "service", what, s5Limit).Time
+	for vip := range s.far {
+		s.note(p, "rhid", what, vip, at[vip].Sub(decision))
+	}
+}
+
+// announced waits until rhid's status has the routes as wanted in both kernels
+// and databases.
+func (s *ospfTimes) announced(wanted bool) {
+	s.t.Helper()
+	for _, vip := range []string{siteCounter, siteCounter6} {
+		s.WaitFor(fmt.Sprintf("status of %s: %v and so", vip, wanted), siteUp, func() bool {
+			for _, svc := range s.status().Services {
+				for _, v := range svc.VIPs {
+					if st := v.Routes["kernel"]; v.Prefix.String() == vip {
+						return st.Wanted == wanted && st.Here == wanted && st.Differs.IsZero()
+					}
+				}
+			}
+			return false
+		})
+	}
+}
+
+// compare holds the medians together.
+func (s *ospfTimes) compare() {
+	s.t.Helper()
+	for name, by := range s.figures {
+		what, ok := strings.CutSuffix(name, ", rhid")
+		if !ok {
+			continue
+		}
+		bare := median(s.figures[what+", bare"])
+		above := median(by) - bare
+		s.t.Logf("%-42s rhid adds %s to the median of %s", what, ms(above), ms(bare))
+		if above > timesAbove {
+			s.t.Errorf("%s: rhid adds %v to the median, want at most %v", what, above, timesAbove)
+		}
+	}
+}
+
+// TestCostOfRanks has rhid drain at its end, with orders of one and of two nodes,
+// and so announce at rank 0, 1 and 2: the branch sees the cost of each, through
+// FRR by its tier and through BIRD by the metric. FRR before 9.0 has no cost by
+// rank in IPv6.
+func TestCostOfRanks(t *testing.T) {
+	s := startSite(t, lab.Options{})
+	for rank := range 3 {
+		metric := 10 + 90*rank
+		frr := []int{10, 100, 200}[rank]
+		nodes := "  - {name: lb1, site: beijing, address: 10.1.0.11}\n"
+		for i := 1; i < rank; i++ {
+			nodes += fmt.Sprintf("  - {name: other%d, site: beijing, address: 10.1.0.%d}\n", i, 100+i)
+		}
+		text := strings.Replace(s.shipped(), "  - {name: lb1, site: beijing, address: 10.1.0.11}\n", nodes, 1)
+		text = strings.Replace(text, "cluster:\n", "stop: {drain_time: 8s, timeout: 30s}\ncluster:\n  settle_timeout: 1s\n", 1)
+		text = strings.Replace(text, "    via: [kernel]\n", "    via: [kernel]\n    order: ["+order(rank)+"]\n", 1)
+		p := s.run(text)
+		s.waitBranch(siteCounter, siteCounter6)
+		if rank > 0 {
+			time.Sleep(timesPause)
+			p.Signal(syscall.SIGTERM)
+		}
+		for _, c := range []struct {
+			node *lab.Node
+			vip  string
+			cost int
+		}{
+			{s.coreFRR, siteCounter, frr}, {s.coreBird, siteCounter, metric},
+			{s.coreFRR, siteCounter6, 10}, {s.coreBird, siteCounter6, metric},
+		} {
+			s.WaitFor(fmt.Sprintf("rank %d: cost %d of %s from the side of %s", rank, c.cost, c.vip, c.node.Name), 7*time.Second, func() bool {
+				got, ok := s.ownCost(c.node, c.vip)
+				return ok && got == c.cost
+			})
+			t.Logf("rank %d: %-17s %s: external cost %d", rank, c.vip, c.node.Name, c.cost)
+		}
+		if rank == 0 {
+			p.Signal(syscall.SIGTERM)
+		}
+		if err := p.Wait(40 * time.Second); err != nil {
+			t.Errorf("the end of rhid: %v", err)
+		}
+	}
+}
+
+// order is an order of so many nodes, one at the least.
+func order(n int) string {
+	out := "lb1"
+	for i := 1; i < n; i++ {
+		out += fmt.Sprintf(", other%d", i)
+	}
+	return out
+}
+
+// ownCost is the metric of the LSA that the daemon of lb1 on a router's side has
+// originated.
+func (s *siteLab) ownCost(n *lab.Node, vip string) (int, bool) {
+	s.t.Helper()
+	id, family := "10.1.0.11", "o4"
+	if n == s.coreBird {
+		id = "10.1.0.12"
+	}
+	if netip.MustParsePrefix(vip).Addr().Is6() {
+		family = "o6"
+	}
+	// core-bird prints both daemons' LSAs, whichever is best.
+	own := false
+	for line := range strings.Lines(s.coreBird.Must("birdc", "show", "ospf", "state", "all", family)) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 2 && f[0] == "router" && strings.HasPrefix(line, "\trouter"):
+			own = f[1] == id
+		case own && len(f) > 3 && f[0] == "external" && f[1] == vip:
+			var cost int
+			_, err := fmt.Sscan(f[3], &cost)
+			return cost, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,139 @@
+//go:build integration
+
+package scenarios
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"rhid/internal/lab"
+)
+
+const (
+	s9Toggle  = 300 * time.Millisecond
+	s9Spacing = 5100 * time.Millisecond // kernel.spacing, as the shipped configuration has BIRD
+	s9Arrival = 1100 * time.Millisecond // that a withdraw keeps
+	s9Bird    = 6 * time.Second         // MinLSInterval and tick of lb1's BIRD
+	s9Slack   = 1500 * time.Millisecond // of checks, and of routers
+)
+
+// s9Time is how long to toggle, and how long to listen to what is at rest.
+func s9Time() time.Duration {
+	if os.Getenv("RHID_FULL") != "" {
+		return 10 * time.Minute
+	}
+	return 25 * time.Second
+}
+
+// TestS9Flapping has a service die and live again every 300 ms, for ten minutes
+// with RHID_FULL: what leaves the host is bounded by kernel.spacing over OSPF, and
+// by what the checks can see over BGP. Once the service is stable, its routes are
+// back in time. What does not change sends nothing.
+func TestS9Flapping(t *testing.T) {
+	s := &s5{
+		bgp:    &bankService{name: "bgp", via: "bgp", number: 30},
+		kernel: &bankService{name: "kernel", via: "kernel", number: 40},
+	}
+	s.bank = startBank(startSite(t, lab.Options{}), s.bgp, s.kernel)
+	s.configure(strings.NewReplacer(
+		fmt.Sprintf("interval: %v, timeout: 250ms, fall: 2, rise: 2", bankProbe), "interval: 100ms, timeout: 90ms, fall: 1, rise: 1",
+	).Replace(s.config()))
+	s.lb.Rhid("reload")
+	time.Sleep(s9Spacing + s9Bird)
+	s.wire = s.lb.Capture("")
+	began := time.Now()
+	toggles := s.toggle()
+	took := time.Since(began)
+	stable := time.Now()
+	s.backInTime(stable)
+	s.bounded(toggles, time.Since(began))
+	t.Logf("toggled %d times in %v", toggles, took.Round(time.Millisecond))
+	time.Sleep(s9Bird) // for what BIRD still has to say
+	s.silent()
+}
+
+// toggle lets both services die and live, and leaves them alive.
+func (s *s5) toggle() (toggles int) {
+	s.t.Helper()
+	ticker := time.NewTicker(s9Toggle)
+	defer ticker.Stop()
+	for end := time.Now().Add(s9Time()); time.Now().Before(end); toggles += 2 {
+		for _, svc := range s.services {
+			svc.health.Stop()
+		}
+		<-ticker.C
+		for _, svc := range s.services {
+			svc.health.Resume()
+		}
+		<-ticker.C
+	}
+	return toggles
+}
+
+// backInTime waits for the routes of stable services.
+func (s *s5) backInTime(stable time.Time) {
+	s.t.Helper()
+	for _, svc := range s.services {
+		for _, vip := range svc.vips() {
+			for _, w := range bankWays(svc.via) {
+				s.WaitFor(vip+" at "+w.router+" from lb1", s5Limit, func() bool {
+					rs := s.Node(w.router).Kernel(vip)
+					return len(rs) == 1 && rs[0].Dev == "eth1"
+				})
+				bound := s9Slack
+				switch w.router {
+				case "core-frr":
+					bound += s9Spacing
+				case "core-bird":
+					bound += s9Spacing + s9Bird
+				}
+				s.within("stable → "+vip+" at "+w.router, time.Since(stable), bound)
+			}
+		}
+	}
+}
+
+// bounded counts what left the host. Each announcement is followed by one
+// withdraw; two of a kind are at least the spacing apart in OSPF.
+func (s *s5) bounded(toggles int, took time.Duration) {
+	s.t.Helper()
+	for _, svc := range s.services {
+		for _, vip := range svc.vips() {
+			changes := len(s.watches["lb1"][vip].Events())
+			for _, w := range bankWays(svc.via) {
+				of := func(e lab.Event) bool {
+					return e.Sent && e.Iface == w.iface && e.Kind == w.kind && (e.Announces(vip) || e.Withdraws(vip))
+				}
+				sent, bound := len(s.wire.Events(of)), toggles+2
+				if svc.via == "kernel" {
+					bound = 2 + 2*int(took/(s9Spacing+s9Arrival))
+				}
+				s.t.Logf("%s to %s: %d updates in %v, at most %d (changes in lb1's kernel, all kinds: %d)", vip, w.router, sent, took.Round(time.Second), bound, changes)
+				if sent > bound {
+					s.t.Errorf("%s to %s: %d updates, want at most %d", vip, w.router, sent, bound)
+				}
+				if sent == 0 {
+					s.t.Errorf("%s to %s: no update at all: nothing toggled", vip, w.router)
+				}
+			}
+		}
+	}
+}
+
+// silent listens to a state that does not change.
+func (s *s5) silent() {
+	s.t.Helper()
+	s.wire.Reset()
+	began := time.Now()
+	time.Sleep(s9Time())
+	events := s.wire.Events(func(e lab.Event) bool {
+		return e.Sent && (e.Kind == lab.BGPUpdate || e.Kind == lab.OSPFUpdate)
+	})
+	s.t.Logf("at rest for %v: %d updates left lb1", time.Since(began).Round(time.Second), len(events))
+	for _, e := range events {
+		s.t.Errorf("at rest: %+v", e)
+	}
+}
