@@ -22,6 +22,7 @@ func Types() []Type {
 		{Name: "route", Doc: "looks whether the kernel has a route for a prefix, and where it leads", New: func() Options { return new(RouteOptions) }},
 		{Name: "load", Doc: "looks at this host's processors, memory, open files and connection tracking", New: func() Options { return new(LoadOptions) }},
 		{Name: "haproxy", Doc: "asks HAProxy for a backend or one of its servers: state, weight, sessions, queue, errors", New: func() Options { return new(HAProxyOptions) }},
+		{Name: "report", Doc: "counts the results that applications report for the service (rhid report, or over HTTP)", New: func() Options { return new(ReportOptions) }, Passive: true, PerService: true},
 		{Name: "haproxy-rate", Doc: "watches HAProxy's counters of a backend or a server: answers of class 5xx, and connections that failed", New: func() Options { return new(HAProxyRateOptions) }, Passive: true},
 		{Name: "held", Doc: "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes", New: func() Options { return new(HeldOptions) }},
 		{Name: "tls", Doc: "makes a TLS handshake and looks at the certificate: chain, name, and days that are left", New: func() Options { return new(TLSOptions) }},

@@ -52,7 +52,7 @@ func TestNeedsTarget(t *testing.T) {
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone, "bfd": TargetNone,
 		"grpc": TargetPort, "iso8583": TargetPort,
-		"haproxy": TargetPort, "haproxy-rate": TargetPort,
+		"haproxy": TargetPort, "haproxy-rate": TargetPort, "report": TargetNone,
 		"held": TargetPort, "tls": TargetPort,
 		"dns": TargetPort,
 	}

@@ -23,7 +23,7 @@ func newRootCmd() *cobra.Command {
 		newRunCmd(), newStatusCmd(), newExplainCmd(), newEventsCmd(),
 		newConfigCmd(), newPlanCmd(), newKeysCmd(),
 		newDrainCmd(), newUndrainCmd(), newSwitchCmd(), newFreezeCmd(), newUnfreezeCmd(), newFailbackCmd(),
-		newCleanupCmd(), newReloadCmd(), newDemoCmd(), newVersionCmd(), newGuardCmd(),
+		newReportCmd(), newCleanupCmd(), newReloadCmd(), newDemoCmd(), newVersionCmd(), newGuardCmd(),
 	)
 	return root
 }

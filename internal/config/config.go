@@ -42,8 +42,15 @@ type Cluster struct {
 
 // Control is the unix socket for commands.
 type Control struct {
-	Socket string `yaml:"socket" default:"/run/rhid/rhid.sock" doc:"path of the unix socket, mode 0660"`
-	Group  string `yaml:"group" doc:"group of the socket; empty leaves the daemon's own"`
+	Socket string  `yaml:"socket" default:"/run/rhid/rhid.sock" doc:"path of the unix socket, mode 0660"`
+	Group  string  `yaml:"group" doc:"group of the socket; empty leaves the daemon's own"`
+	Report *Report `yaml:"report" doc:"where applications report their results over HTTP; nowhere by default"`
+}
+
+// Report is an HTTP endpoint for reports alone.
+type Report struct {
+	Listen    string `yaml:"listen" required:"true" doc:"IP address and port, as 127.0.0.1:9151; self is the node's own address"`
+	TokenFile string `yaml:"token_file" required:"true" doc:"file whose first line is the token that each request must carry (Authorization: Bearer), 16 bytes or more"`
 }
 
 // Log says how much is logged and in which form.

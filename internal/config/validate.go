@@ -103,6 +103,7 @@ func (v *validator) general() {
 	case n > maxSocketPath:
 		v.fail(socket, "has %d bytes; a socket's path may have %d", n, maxSocketPath)
 	}
+	v.report(strict.Path{"control", "report"}, c.Control.Report)
 	if c.Stop.Timeout <= c.Stop.DrainTime {
 		v.fail(strict.Path{"stop", "timeout"}, "%s must be longer than drain_time %s", c.Stop.Timeout, c.Stop.DrainTime)
 	}

@@ -830,6 +830,19 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "endpoint for reports",
+		edits: []edit{{"", "control: {report: {listen: atm, token_file: token}}\n"}},
+		want: []string{
+			`rhid.yaml:23:28: control.report.listen: "atm" is not an IP address and port, as 127.0.0.1:9151, or self:9151`,
+			`rhid.yaml:23:45: control.report.token_file: "token" must be an absolute path`,
+		},
+	},
+	{
+		name:  "endpoint for reports without a token",
+		edits: []edit{{"", "control: {report: {listen: \"self:9151\"}}\n"}},
+		want:  []string{"rhid.yaml:23:19: control.report.token_file: is required"},
+	},
+	{
 		name:  "socket path too long",
 		edits: []edit{{"", "control: {socket: /xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx}\n"}},
 		want: []string{

@@ -29,6 +29,10 @@ type Source interface {
 	// Foresee says what failures would do, as things are now. Each is
 	// node:NAME, site:NAME or service:NAME@NODE.
 	Foresee(ctx context.Context, failures []string) (services.Outlook, error)
+	// Report counts what applications say of their results. It counts all of
+	// them or none; errors.Is ErrNotFound for a service that this node does not
+	// have.
+	Report(ctx context.Context, rs []Report) error
 	// RotateKey makes a new gossip key the only one, on every node.
 	RotateKey(ctx context.Context, key []byte) error
 }

@@ -64,6 +64,11 @@ func (c *Client) Intend(ctx context.Context, i Intent) error {
 	return c.send(ctx, "/v1/intents", i)
 }
 
+// Report tells how results of services were.
+func (c *Client) Report(ctx context.Context, rs []Report) error {
+	return c.send(ctx, "/v1/reports", rs)
+}
+
 // RotateKey makes a new gossip key the only one, on every node.
 func (c *Client) RotateKey(ctx context.Context, key []byte) error {
 	return c.send(ctx, "/v1/keys", struct{ Key []byte }{key})

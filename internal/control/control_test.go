@@ -19,8 +19,9 @@ import (
 
 // source answers with fixed values; the server is what is under test.
 type source struct {
-	events []Event
-	intent chan Intent
+	events  []Event
+	intent  chan Intent
+	reports []Report
 }
 
 func (s *source) Status(context.Context) (Status, error) {
@@ -54,6 +55,14 @@ func (s *source) Intend(_ context.Context, i Intent) error {
 
 func (s *source) Foresee(_ context.Context, f []string) (services.Outlook, error) {
 	return services.Outlook{Fail: f}, nil
+}
+
+func (s *source) Report(_ context.Context, rs []Report) error {
+	if rs[0].Service != "atm" {
+		return fmt.Errorf("service %q: %w", rs[0].Service, ErrNotFound)
+	}
+	s.reports = append(s.reports, rs...)
+	return nil
 }
 
 func (s *source) RotateKey(_ context.Context, key []byte) error {

@@ -83,11 +83,16 @@ func Serve(ctx context.Context, l net.Listener, src Source, log *slog.Logger) er
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withCaller,
 	}
+	return serveUntil(ctx, srv, l)
+}
+
+// serveUntil serves until ctx ends, and then lets requests under way end.
+func serveUntil(ctx context.Context, srv *http.Server, l net.Listener) error {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {
 	case err := <-done:
-		return fmt.Errorf("serving the control socket: %w", err)
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -123,6 +128,7 @@ func Handler(src Source, log *slog.Logger) http.Handler {
 		i.Who = caller(r)
 		return struct{}{}, src.Intend(r.Context(), i)
 	})
+	get("POST /v1/reports", func(r *http.Request) (any, error) { return struct{}{}, takeReports(r, src) })
 	get("GET /v1/foresee", func(r *http.Request) (any, error) {
 		return src.Foresee(r.Context(), r.URL.Query()["fail"])
 	})
@@ -198,6 +204,10 @@ func reply(w http.ResponseWriter, v any, err error, log *slog.Logger) {
 	if err != nil {
 		v = Problem{Error: err.Error()}
 	}
+	answer(w, code, v, log)
+}
+
+func answer(w http.ResponseWriter, code int, v any, log *slog.Logger) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(v); err != nil {

@@ -53,8 +53,9 @@ type Daemon struct {
 	world     *kernel.World
 	cluster   *cluster.Cluster // nil with a single node
 	loop      *loop
-	turns     atomic.Uint64 // of the loop
-	stopBy    time.Time     // when the end must be over; set by the loop
+	turns     atomic.Uint64                       // of the loop
+	reported  atomic.Pointer[map[string][]string] // see model.reportChecks; of the model in force
+	stopBy    time.Time                           // when the end must be over; set by the loop
 }
 
 // Run loads the configuration and runs until asked to stop, with everything
@@ -159,6 +160,9 @@ func (d *Daemon) serve(ctx context.Context, m *model, closers *teardown) error {
 		})
 	}
 	task("control", func(ctx context.Context) error { return control.Serve(ctx, l, d, d.log) })
+	if m.cfg.Control.Report != nil {
+		task("reports", func(ctx context.Context) error { return d.serveReports(ctx, m) })
+	}
 	task("kernel", d.world.Run)
 	task("lease", func(ctx context.Context) error { return d.keepLease(ctx, m.kernel) })
 	task("announcer", d.announcer.Run)

@@ -101,6 +101,8 @@ func newLoop(d *Daemon, m *model) *loop {
 // both models have stays known.
 func (l *loop) adopt(m *model, now time.Time) {
 	l.m, l.loaded = m, now
+	reported := m.reportChecks()
+	l.d.reported.Store(&reported)
 	l.byCheck = map[string][]*service{}
 	l.byName = map[string]*service{}
 	l.outcomes = map[string]checks.Outcome{}

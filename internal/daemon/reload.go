@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -98,8 +99,8 @@ func restartNeeded(old, now *model) error {
 		return errors.New("the BGP speaker is added or removed by it: restart the daemon")
 	case old.cfg.Cluster != now.cfg.Cluster, (len(old.nodes) > 1) != (len(now.nodes) > 1), old.self.Address != now.self.Address:
 		return errors.New("cluster, and the node's address, cannot change at run time: restart the daemon")
-	case old.cfg.Control != now.cfg.Control:
-		return errors.New("control: the socket cannot change at run time: restart the daemon")
+	case !reflect.DeepEqual(old.cfg.Control, now.cfg.Control):
+		return errors.New("control: the socket and the endpoint for reports cannot change at run time: restart the daemon")
 	case old.kernel.Lease != now.kernel.Lease, now.kernel.Lease && old.kernel.Protocol != now.kernel.Protocol:
 		return errors.New("kernel.lease, and with it kernel.protocol, cannot change at run time: restart the daemon")
 	case !old.kernel.Readback.Equal(now.kernel.Readback):

@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rhid/checks"
+	"rhid/internal/config"
+	"rhid/internal/control"
+)
+
+// reporting is a daemon whose checks do not run, with two services: atm has a
+// report check, pos has none.
+func reporting(t *testing.T) *Daemon {
+	t.Helper()
+	d := &Daemon{log: slog.New(slog.DiscardHandler), runner: checks.NewRunner(slog.New(slog.DiscardHandler), checks.RunnerOptions{})}
+	m := &model{
+		cfg:      &config.Config{},
+		specs:    []checks.Spec{{ID: "business@atm", Name: "business", Type: "report", Passive: true}},
+		services: []*service{{name: "atm", members: []string{"business@atm", "tcp@self"}}, {name: "pos", members: []string{"tcp@self"}}},
+	}
+	if err := d.runner.Update(m.specs); err != nil {
+		t.Fatal(err)
+	}
+	known := m.reportChecks()
+	d.reported.Store(&known)
+	return d
+}
+
+func TestReport(t *testing.T) {
+	d := reporting(t)
+	rate := func() checks.RateStatus {
+		st, ok := d.runner.StatusOf("business@atm")
+		if !ok {
+			t.Fatal("the check is gone")
+		}
+		return *st.Rate
+	}
+	if err := d.Report(t.Context(), []control.Report{{Service: "atm", OK: 30}, {Service: "atm", OK: 5, Fail: 10, LatencyMS: 3, Detail: "host does not answer"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rate(); got.OK != 35 || got.Fail != 10 {
+		t.Errorf("%+v, want 35 and 10", got)
+	}
+	// All or none of a batch.
+	for name, want := range map[string]error{"pos": control.ErrRefused, "none": control.ErrNotFound} {
+		if err := d.Report(t.Context(), []control.Report{{Service: "atm", OK: 1}, {Service: name, OK: 1}}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	if got := rate(); got.OK != 35 || got.Fail != 10 {
+		t.Errorf("%+v after batches that were refused", got)
+	}
+	st, _ := d.runner.StatusOf("business@atm")
+	if st.State != checks.Down || !strings.Contains(st.Why, "host does not answer") {
+		t.Errorf("%s: %s", st.State, st.Why)
+	}
+}
+
+// The endpoint opens as soon as it can, and the daemon does not end because it
+// cannot.
+func TestServeReports(t *testing.T) {
+	d := reporting(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	token := filepath.Join(t.TempDir(), "token")
+	m := &model{cfg: &config.Config{Control: config.Control{Report: &config.Report{Listen: addr, TokenFile: token}}}}
+	if err := d.serveReportsOnce(t.Context(), m); err == nil || !strings.Contains(err.Error(), "token file") {
+		t.Errorf("without a token: %v", err)
+	}
+	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.serveReportsOnce(t.Context(), m); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("with the port in use: %v", err)
+	}
+	l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.serveReports(ctx, m) }()
+	code := 0
+	for range 100 {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/reports", strings.NewReader(`[{"service":"atm","ok":1}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer 0123456789abcdef")
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			code = resp.StatusCode
+			break
+		}
+		<-time.After(10 * time.Millisecond) // it is just opening
+	}
+	if code != http.StatusOK {
+		t.Errorf("HTTP status %d", code)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
