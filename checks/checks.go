@@ -143,12 +143,13 @@ type Status struct {
 	Fails   uint64    `json:"fails"`
 	NextRun time.Time `json:"next_run,omitzero"` // zero where nothing is run: evidence is fed
 
-	Why         string      `json:"why"` // what the rules say, as one sentence
-	Passive     bool        `json:"passive,omitempty"`
-	Degraded    bool        `json:"degraded,omitempty"`
-	Maintenance bool        `json:"maintenance,omitempty"`
-	Rate        *RateStatus `json:"rate,omitempty"` // with a rate rule
-	Link        *LinkStatus `json:"link,omitempty"` // of a link
+	Interval    time.Duration `json:"interval"` // nanoseconds; as things stand
+	Why         string        `json:"why"`      // what the rules say, as one sentence
+	Passive     bool          `json:"passive,omitempty"`
+	Degraded    bool          `json:"degraded,omitempty"`
+	Maintenance bool          `json:"maintenance,omitempty"`
+	Rate        *RateStatus   `json:"rate,omitempty"` // with a rate rule
+	Link        *LinkStatus   `json:"link,omitempty"` // of a link
 }
 
 // Options are the type-specific settings of a check, as written in the

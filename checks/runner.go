@@ -306,6 +306,7 @@ func (e *entry) status() Status {
 		Runs:        e.runs,
 		Fails:       e.fails,
 		NextRun:     e.next,
+		Interval:    e.step(),
 		Why:         e.judge.why(),
 		Passive:     e.spec.Passive,
 		Degraded:    e.judge.degraded,

@@ -66,11 +66,11 @@ func printExplanation(w io.Writer, e control.Explanation, now time.Time) {
 	rows = nil
 	for _, c := range e.Checks {
 		rows = append(rows, []string{
-			c.ID, c.State.String(), age(c.Since, now), fmt.Sprintf("%d/%d", c.Fails, c.Runs),
-			c.Last.Took.Round(10 * time.Microsecond).String(), c.Last.Detail,
+			c.ID, stateText(&c), age(c.Since, now), fmt.Sprintf("%d/%d", c.Fails, c.Runs),
+			c.Last.Took.Round(10 * time.Microsecond).String(), c.Why,
 		})
 	}
-	table(w, "CHECK STATE SINCE FAILED/RUN TOOK LAST", rows)
+	table(w, "CHECK STATE SINCE FAILED/RUN TOOK WHY", rows)
 	fmt.Fprintln(w)
 	printLinks(w, e.Links, now)
 	printRoutes(w, control.Status{Services: []control.Service{s}}, now)

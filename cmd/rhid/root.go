@@ -20,7 +20,7 @@ func newRootCmd() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(
-		newRunCmd(), newStatusCmd(), newExplainCmd(), newEventsCmd(),
+		newRunCmd(), newStatusCmd(), newExplainCmd(), newChecksCmd(), newEventsCmd(),
 		newConfigCmd(), newPlanCmd(), newKeysCmd(),
 		newDrainCmd(), newUndrainCmd(), newSwitchCmd(), newFreezeCmd(), newUnfreezeCmd(), newFailbackCmd(),
 		newReportCmd(), newCleanupCmd(), newReloadCmd(), newDemoCmd(), newVersionCmd(), newGuardCmd(),

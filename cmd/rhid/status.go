@@ -81,12 +81,24 @@ func printServices(w io.Writer, s control.Status, now time.Time) {
 			rank = fmt.Sprint(svc.Rank)
 		}
 		rows = append(rows, []string{
-			svc.Name, svc.Verdict.String(), rank, svc.Readiness.String(), age(svc.Since, now), holderNames(svc.Holders),
+			svc.Name, svc.Verdict.String(), rank, readinessText(&svc), age(svc.Since, now), holderNames(svc.Holders),
 			string(svc.Reason.Code) + ": " + svc.Reason.Evidence,
 		})
 	}
 	table(w, "SERVICE VERDICT RANK READINESS SINCE ANNOUNCED-BY REASON", rows)
 	fmt.Fprintln(w)
+}
+
+// readinessText is the readiness, and what else a person should know.
+func readinessText(s *control.Service) string {
+	text := s.Readiness.String()
+	if s.Degraded {
+		text += ",degraded"
+	}
+	if s.Maintenance {
+		text += ",maintenance"
+	}
+	return text
 }
 
 func holderNames(all []control.Holder) string {

@@ -35,6 +35,7 @@ type Source interface {
 	Report(ctx context.Context, rs []Report) error
 	// RotateKey makes a new gossip key the only one, on every node.
 	RotateKey(ctx context.Context, key []byte) error
+	CheckSource
 }
 
 // Intent is what an operator asks for.

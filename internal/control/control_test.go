@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rhid/checks"
 	"rhid/services"
 )
 
@@ -63,6 +64,17 @@ func (s *source) Report(_ context.Context, rs []Report) error {
 	}
 	s.reports = append(s.reports, rs...)
 	return nil
+}
+
+func (s *source) Checks(_ context.Context, of string) ([]CheckState, error) {
+	return []CheckState{{Status: checks.Status{ID: of, State: checks.Abstains}}}, nil
+}
+
+func (s *source) TestCheck(_ context.Context, name string) ([]CheckTest, error) {
+	if name != "atm-echo@10.9.1.1:9100" {
+		return nil, fmt.Errorf("check %q: %w", name, ErrNotFound)
+	}
+	return []CheckTest{{ID: name, Result: checks.Result{OK: true}}}, nil
 }
 
 func (s *source) RotateKey(_ context.Context, key []byte) error {
@@ -165,6 +177,15 @@ func TestIntend(t *testing.T) {
 	}
 	if err := c.Intend(t.Context(), Intent{Kind: "drain", Subject: "node:zz"}); err == nil || !strings.Contains(err.Error(), "no such subject") {
 		t.Errorf("a wrong subject: %v", err)
+	}
+	if of, err := c.Checks(t.Context(), "a/b c"); err != nil || len(of) != 1 || of[0].ID != "a/b c" || of[0].State != checks.Abstains {
+		t.Errorf("Checks: %+v, %v", of, err)
+	}
+	if ran, err := c.TestCheck(t.Context(), "atm-echo@10.9.1.1:9100"); err != nil || len(ran) != 1 || !ran[0].Result.OK {
+		t.Errorf("TestCheck: %+v, %v", ran, err)
+	}
+	if _, err := c.TestCheck(t.Context(), "nobody"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a check that does not exist: %v", err)
 	}
 	o, err := c.Foresee(t.Context(), []string{"node:a", "site:b"})
 	if d := cmp.Diff([]string{"node:a", "site:b"}, o.Fail); d != "" || err != nil {

@@ -129,6 +129,7 @@ func Handler(src Source, log *slog.Logger) http.Handler {
 		return struct{}{}, src.Intend(r.Context(), i)
 	})
 	get("POST /v1/reports", func(r *http.Request) (any, error) { return struct{}{}, takeReports(r, src) })
+	checkRoutes(get, src)
 	get("GET /v1/foresee", func(r *http.Request) (any, error) {
 		return src.Foresee(r.Context(), r.URL.Query()["fail"])
 	})

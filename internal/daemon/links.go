@@ -40,7 +40,7 @@ func (m *model) addLinks(specs map[string]bool) error {
 			targets = []string{check.Address}
 		}
 		for _, t := range targets {
-			spec, err := newSpec("link:"+c.Name, check, m.ownTarget(t), "")
+			spec, err := m.newSpec("link:"+c.Name, check, t, "")
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func (m *model) addLinks(specs map[string]bool) error {
 	if check == nil {
 		return nil
 	}
-	spec, err := newSpec(name, check, m.ownTarget(check.Address), "")
+	spec, err := m.newSpec(name, check, check.Address, "")
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ type model struct {
 	limited  bool           // a node's capacity is limited
 	services []*service     // those whose order names this node, in configured order
 	specs    []checks.Spec
+	recipes  []recipe // how to make each of specs anew
 	links    []*link
 	overload string        // ID of the check that says whether this node is overloaded, empty for none
 	peers    []bfd.Peer    // BFD sessions with the neighbours
@@ -149,7 +150,7 @@ func (m *model) addChecks(s *service, specs map[string]bool) error {
 			}
 		}
 		for _, t := range targets {
-			spec, err := newSpec(leaf.Name, leaf.Check, m.ownTarget(t), s.name)
+			spec, err := m.newSpec(leaf.Name, leaf.Check, t, s.name)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,27 @@ import (
 	"rhid/internal/config"
 )
 
+// newSpec makes one check of one target, as it is written, for a service.
+func (m *model) newSpec(name string, c *config.Check, target, service string) (checks.Spec, error) {
+	r := recipe{name, c, m.ownTarget(target), service}
+	spec, err := r.make()
+	if err != nil {
+		return spec, err
+	}
+	m.recipes = append(m.recipes, r)
+	return spec, nil
+}
+
+// recipe is how a check is made.
+type recipe struct {
+	name    string
+	check   *config.Check
+	target  string
+	service string
+}
+
+func (r *recipe) make() (checks.Spec, error) { return newSpec(r.name, r.check, r.target, r.service) }
+
 // newSpec makes one check of one target for a service.
 func newSpec(name string, c *config.Check, target, service string) (checks.Spec, error) {
 	t, err := newTarget(c, target)

@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rhid/checks"
+	"rhid/internal/control"
+)
+
+// TestChecksCommand: what `rhid checks` and `rhid checks test` show, from the
+// daemon and from the file alone.
+func TestChecksCommand(t *testing.T) {
+	r := newRig(t)
+	a := listen(t, "")
+	dead := "127.101.0.3:1"
+	r.write(svc("a", vipA, a.Addr().String(), dead), svc("b", vipB, a.Addr().String()))
+	r.start()
+	r.routes(vipA, vipB)
+	ofA, err := r.client.Checks(t.Context(), "a")
+	if err != nil || len(ofA) != 2 {
+		t.Fatalf("checks of a: %+v, %v", ofA, err)
+	}
+	for _, c := range ofA {
+		want := "a"
+		if strings.HasSuffix(c.ID, a.Addr().String()) {
+			want = "a b"
+		}
+		if got := strings.Join(c.Services, " "); got != want || len(c.Recent) == 0 || c.Interval == 0 {
+			t.Errorf("%s is of %q with %d results, want %q", c.ID, got, len(c.Recent), want)
+		}
+	}
+	all, err := r.client.Checks(t.Context(), "")
+	if err != nil || len(all) != 2 {
+		t.Errorf("all checks: %+v, %v", all, err)
+	}
+	if _, err := r.client.Checks(t.Context(), "c"); !errors.Is(err, control.ErrNotFound) {
+		t.Errorf("checks of a service that does not exist: %v", err)
+	}
+	for _, from := range []string{"daemon", "file"} {
+		t.Run("test from the "+from, func(t *testing.T) {
+			test := func(name string) ([]control.CheckTest, error) {
+				if from == "file" {
+					return TestCheck(t.Context(), r.file(), "lb", name)
+				}
+				return r.client.TestCheck(t.Context(), name)
+			}
+			ran, err := test("echo")
+			if err != nil || len(ran) != 2 {
+				t.Fatalf("%+v, %v", ran, err)
+			}
+			if !ran[0].Result.OK || ran[1].Result.Cause != checks.CauseRefused {
+				t.Errorf("results %+v", ran)
+			}
+			if ran, err = test("echo@" + dead); err != nil || len(ran) != 1 || ran[0].Target != dead {
+				t.Errorf("of one target: %+v, %v", ran, err)
+			}
+			if _, err = test("nobody"); !errors.Is(err, control.ErrNotFound) {
+				t.Errorf("of no check: %v", err)
+			}
+		})
+	}
+}
+
+// until waits for a status that is as wanted.
+func (r *rig) until(what string, is func(control.Status) bool) {
+	r.t.Helper()
+	for end := time.Now().Add(limit); !is(r.status()); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: not so after %s: %+v", what, limit, r.status().Services)
+		}
+	}
+}
+
+// TestMaintenanceFile: while the file exists, the service is only standby, for
+// which there is a reason of its own; with one node it goes on.
+func TestMaintenanceFile(t *testing.T) {
+	r := newRig(t)
+	a := listen(t, "")
+	r.write(svc("a", vipA, a.Addr().String()))
+	file := filepath.Join(r.dir, "maintenance")
+	b, err := os.ReadFile(r.file())
+	if err == nil {
+		err = os.WriteFile(r.file(), []byte(strings.Replace(string(b), "type: tcp,", "type: tcp, maintenance_file: "+file+",", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.routes(vipA)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := r.event("check", "maintenance")
+	s := r.status().Services[0]
+	if !s.Maintenance || s.Readiness.String() != "standby" || s.Verdict.String() != "announce" {
+		t.Errorf("after %+v: %+v", e, s)
+	}
+	ex, err := r.client.Explain(t.Context(), "a")
+	if err != nil || ex.Decision.Candidates[0].Reason.Code != "maintenance" {
+		t.Errorf("explain: %+v, %v", ex.Decision, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the maintenance is over", func(s control.Status) bool {
+		return !s.Services[0].Maintenance && s.Services[0].Readiness.String() == "ready"
+	})
+	r.routes(vipA)
+}
