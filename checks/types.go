@@ -17,6 +17,8 @@ func Types() []Type {
 		{Name: "exec", Doc: "runs a command and takes its exit status as Nagios plugins mean it", New: func() Options { return new(ExecOptions) }},
 		{Name: "grpc", Doc: "asks a gRPC server for its health (grpc.health.v1), with or without TLS", New: func() Options { return new(GRPCOptions) }},
 		{Name: "iso8583", Doc: "sends a network management request (0800) of ISO 8583 and looks at the response (0810)", New: func() Options { return new(ISO8583Options) }},
+		{Name: "postgres", Doc: "begins to log in to PostgreSQL and tells whether it accepts connections", New: func() Options { return new(PostgresOptions) }},
+		{Name: "mysql", Doc: "logs in to MySQL or MariaDB without a password and tells whether it accepts connections", New: func() Options { return new(MySQLOptions) }},
 		{Name: "udp", Doc: "sends a datagram and looks at the one that comes back", New: func() Options { return new(UDPOptions) }},
 		{Name: "interface", Doc: "looks whether an interface of this host is up, has carrier and has its addresses", New: func() Options { return new(InterfaceOptions) }},
 		{Name: "route", Doc: "looks whether the kernel has a route for a prefix, and where it leads", New: func() Options { return new(RouteOptions) }},

@@ -22,6 +22,8 @@ haproxy         haproxy
 socat           socat
 openssl         openssl
 dnsmasq-base    dnsmasq
+postgresql      pg_createcluster
+mariadb-server  mariadbd
 iproute2        ip
 iproute2        ss
 nftables        nft

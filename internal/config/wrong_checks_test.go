@@ -56,6 +56,20 @@ var wrongChecks = []struct {
 		},
 	},
 	{
+		check: "{type: postgres, server_name: db, database: 7}",
+		want: []string{
+			`rhid.yaml:10:38: checks.web.server_name: has no effect without tls: true`,
+		},
+	},
+	{
+		check: "{type: mysql, database: atm, tls: true, skip_verify: true, ca_file: /etc/rhid/ca.pem}",
+		want: []string{
+			`rhid.yaml:10:22: checks.web.database: unknown key`,
+			`rhid.yaml:10:76: checks.web.ca_file: has no effect with skip_verify; leave one of them out`,
+		},
+		schema: true,
+	},
+	{
 		check:  "{type: grpc, tls: maybe}",
 		want:   []string{`rhid.yaml:10:26: checks.web.tls: must be true or false, not "maybe"`},
 		schema: true,
