@@ -116,6 +116,8 @@ func TestTwoDC(t *testing.T) {
 	scenario("FailbackNever", testFailbackNever)
 	scenario("Flapping", testFlapping)
 	scenario("Drain", testDrain)
+	scenario("Stop", testStop)
+	scenario("Weights", testWeights)
 	scenario("AllDown", testAllDown)
 	scenario("Brake", testBrake)
 	scenario("Stall", testStall)
