@@ -4,6 +4,8 @@ package checks
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +26,7 @@ global
   stats socket %s/admin.sock mode 600 level admin
 defaults
   mode http
-  timeout connect 200ms
+  timeout connect 500ms
   timeout client 5s
   timeout server 5s
   timeout queue 5s
@@ -133,29 +135,46 @@ func answering(t *testing.T, addr string, f func(net.Conn)) {
 	})
 }
 
-// ask makes n HTTP requests, each on a connection of its own, and returns how
-// many answers there were of each status; 0 is none.
-func ask(t *testing.T, port uint16, n int) map[int]int {
+// ask makes n HTTP requests, each on a connection of its own, eight at once, and
+// returns how many answers there were of each status; 0 is none. It calls
+// meanwhile again and again while it waits.
+func ask(t *testing.T, port uint16, n int, meanwhile func()) map[int]int {
 	t.Helper()
 	got := map[int]int{}
-	for range n {
-		got[askOnce(port)]++
+	for left := n; left > 0; left -= 8 {
+		var conns []net.Conn
+		for range min(left, 8) {
+			conn, err := net.Dial("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port).String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+				t.Error(err)
+			}
+			conns = append(conns, conn)
+		}
+		for _, conn := range conns {
+			got[answered(conn, meanwhile)]++
+		}
 	}
 	return got
 }
 
-func askOnce(port uint16) int {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := d.Dial("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port).String())
-	if err != nil {
-		return 0
-	}
+// answered waits for an answer and returns its status, 0 without one.
+func answered(conn net.Conn, meanwhile func()) int {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
-		return 0
+	var answer []byte
+	buf := make([]byte, 4096)
+	for end := time.Now().Add(probeLimit); time.Now().Before(end); {
+		_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		n, err := conn.Read(buf)
+		answer = append(answer, buf[:n]...)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		meanwhile()
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
 	if err != nil {
 		return 0
 	}
@@ -265,7 +284,7 @@ func TestHAProxyRatesOfRealTraffic(t *testing.T) {
 			if res := p.Probe(t.Context()); !res.OK {
 				t.Errorf("%s, without traffic: %+v", tt.backend, res)
 			}
-			answers := ask(t, tt.port, tt.n)
+			answers := ask(t, tt.port, tt.n, func() {})
 			res := p.Probe(t.Context())
 			t.Logf("%-5s | answers by status %v | %s", tt.backend, answers, res.Detail)
 			if res.OK != tt.ok || !strings.Contains(res.Detail, tt.says) {

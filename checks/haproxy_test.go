@@ -120,7 +120,7 @@ func TestHAProxyRates(t *testing.T) {
 	}
 }
 
-func TestHAProxyProblems(t *testing.T) {
+func TestPassiveProblems(t *testing.T) {
 	tests := []struct {
 		opts Options
 		want string
@@ -137,6 +137,12 @@ func TestHAProxyProblems(t *testing.T) {
 		{&HAProxyOptions{Backend: "a", Over: 2 * time.Hour}, "over: 2h0m0s is not between"},
 		{&HAProxyOptions{Backend: "a", Server: "s", MinServers: 1}, "server: cannot stand together"},
 		{&HAProxyRateOptions{}, "backend: is missing"},
+		{&TCPDiagOptions{Count: "bytes"}, `count: "bytes" is neither`},
+		{&CaptureOptions{}, "device: is missing"},
+		{&CaptureOptions{Device: "a/b"}, `device: "a/b" is not the name`},
+		{&CaptureOptions{Device: "lo", Count: "bytes"}, `count: "bytes" is none of`},
+		{&CaptureOptions{Device: "lo", Sample: 3}, "sample: 3 is not a power of two"},
+		{&CaptureOptions{Device: "lo", MaxPackets: 99}, "max_packets: 99 is not between"},
 	}
 	for _, tt := range tests {
 		ps := tt.opts.Problems()

@@ -74,7 +74,7 @@ func (p *haproxyRateProbe) probe(ctx context.Context) Result {
 // sentence says what was bad.
 func (c haproxyCounters) sentence(http bool) string {
 	var said []string
-	if http {
+	if c.answers > 0 {
 		said = append(said, fmt.Sprintf("%d of %d answers were of class 5xx", c.status5xx, c.answers))
 	}
 	if c.failed > 0 || !http {

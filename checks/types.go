@@ -25,6 +25,8 @@ func Types() []Type {
 		{Name: "load", Doc: "looks at this host's processors, memory, open files and connection tracking", New: func() Options { return new(LoadOptions) }},
 		{Name: "haproxy", Doc: "asks HAProxy for a backend or one of its servers: state, weight, sessions, queue, errors", New: func() Options { return new(HAProxyOptions) }},
 		{Name: "report", Doc: "counts the results that applications report for the service (rhid report, or over HTTP)", New: func() Options { return new(ReportOptions) }, Passive: true, PerService: true},
+		{Name: "tcp-diag", Doc: "watches this host's TCP connections to a server by what the kernel knows of them", New: func() Options { return new(TCPDiagOptions) }, Passive: true},
+		{Name: "capture", Doc: "watches TCP connections and plain HTTP to a server by a sample of their packets", New: func() Options { return new(CaptureOptions) }, Passive: true},
 		{Name: "haproxy-rate", Doc: "watches HAProxy's counters of a backend or a server: answers of class 5xx, and connections that failed", New: func() Options { return new(HAProxyRateOptions) }, Passive: true},
 		{Name: "held", Doc: "holds one TCP or TLS connection open; that it breaks is a failure at once, between two probes", New: func() Options { return new(HeldOptions) }},
 		{Name: "tls", Doc: "makes a TLS handshake and looks at the certificate: chain, name, and days that are left", New: func() Options { return new(TLSOptions) }},

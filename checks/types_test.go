@@ -52,7 +52,7 @@ func TestNeedsTarget(t *testing.T) {
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone, "bfd": TargetNone,
 		"grpc": TargetPort, "iso8583": TargetPort, "postgres": TargetPort, "mysql": TargetPort,
-		"haproxy": TargetPort, "haproxy-rate": TargetPort, "report": TargetNone,
+		"haproxy": TargetPort, "haproxy-rate": TargetPort, "report": TargetNone, "tcp-diag": TargetPort, "capture": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
 		"dns": TargetPort,
 	}
@@ -79,6 +79,8 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Router = "tor-1"
 		case *HAProxyOptions:
 			o.Backend = "app"
+		case *CaptureOptions:
+			o.Device = "eth0"
 		case *HAProxyRateOptions:
 			o.Backend = "app"
 		}

@@ -27,6 +27,8 @@ const (
 	infoSize    = 216
 )
 
+const timerRetransmit = 1 // of idiag_timer
+
 // States of a TCP socket (net/tcp_states.h).
 const (
 	stateEstablished = 1
@@ -39,7 +41,8 @@ type Socket struct {
 	Cookie   uint64 // identifies it as long as it lives
 	Remote   netip.AddrPort
 	State    uint8
-	Timeouts uint8 // retransmission timeouts in a row
+	Timeouts uint8         // retransmission timeouts in a row
+	Waits    time.Duration // since the last segment that waits for its acknowledgement was sent; 0 when none does
 	RTT      time.Duration
 
 	Retransmits uint32 // segments sent again, SYN included
@@ -77,6 +80,10 @@ func parse(b []byte) (Socket, error) {
 	u32 := func(at int) uint32 { return binary.NativeEndian.Uint32(info[at:]) }
 	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(info[at:]) }
 	s.RTT = time.Duration(u32(68)) * time.Microsecond
+	if b[2] == timerRetransmit { // it runs from the timeout down to 0
+		timeout := time.Duration(u32(8)) * time.Microsecond
+		s.Waits = max(0, timeout-time.Duration(binary.NativeEndian.Uint32(b[52:]))*time.Millisecond)
+	}
 	s.Retransmits, s.SegsIn, s.DataOut = u32(100), u32(140), u32(156)
 	s.Acked, s.Received = u64(120), u64(128)
 	if sent, again := u64(200), u64(208); sent > again {

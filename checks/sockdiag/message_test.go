@@ -14,7 +14,8 @@ import (
 // message makes what the kernel sends for one socket.
 func message(remote netip.AddrPort, state byte, cookie uint64, fill func(info []byte)) []byte {
 	b := make([]byte, messageSize+unix.SizeofRtAttr+infoSize)
-	b[0], b[1] = family(remote.Addr()), state
+	b[0], b[1], b[2] = family(remote.Addr()), state, timerRetransmit
+	binary.NativeEndian.PutUint32(b[52:], 700)
 	binary.BigEndian.PutUint16(b[6:], remote.Port())
 	copy(b[24:40], remote.Addr().AsSlice())
 	binary.NativeEndian.PutUint64(b[44:], cookie)
@@ -30,7 +31,7 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{"10.9.1.1:9100", "[fd00::1]:9100"} {
 		remote := netip.MustParseAddrPort(text)
 		got, err := parse(message(remote, stateEstablished, 1<<40+7, func(info []byte) {
-			for at, v := range map[int]uint32{68: 1500, 100: 3, 140: 9, 156: 12} {
+			for at, v := range map[int]uint32{8: 1_000_000, 68: 1500, 100: 3, 140: 9, 156: 12} {
 				binary.NativeEndian.PutUint32(info[at:], v)
 			}
 			for at, v := range map[int]uint64{120: 102, 128: 400, 200: 130, 208: 30} {
@@ -38,7 +39,7 @@ func TestParse(t *testing.T) {
 			}
 		}))
 		want := Socket{
-			Cookie: 1<<40 + 7, Remote: remote, State: stateEstablished, RTT: 1500 * time.Microsecond,
+			Cookie: 1<<40 + 7, Remote: remote, State: stateEstablished, Waits: 300 * time.Millisecond, RTT: 1500 * time.Microsecond,
 			Retransmits: 3, SegsIn: 9, DataOut: 12, Acked: 102, Sent: 100, Received: 400,
 		}
 		if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); err != nil || d != "" {
@@ -103,7 +104,12 @@ func TestWatcherCounts(t *testing.T) {
 	w.end(Socket{Cookie: 2, Retransmits: 3})
 	w.end(Socket{Cookie: 1, Acked: 200, Received: 70, DataOut: 111, Retransmits: 10})
 	w.end(Socket{Cookie: 4, SegsIn: 1})
-	want := Totals{Good: 1, Unanswered: 1, Refused: 1, Segments: 13, Retransmits: 4}
+	w.see(Socket{Cookie: 5, State: stateSynSent, Waits: synPatience - 1}, now)
+	w.see(Socket{Cookie: 6, State: stateSynSent, Waits: synPatience}, now)
+	w.see(Socket{Cookie: 5, State: stateEstablished, Received: 1}, now)
+	w.end(Socket{Cookie: 5, Acked: 2, SegsIn: 1, Received: 1})
+	w.end(Socket{Cookie: 6})
+	want := Totals{Good: 2, Unanswered: 2, Refused: 1, Segments: 13, Retransmits: 4}
 	if w.totals != want || len(w.known) != 0 {
 		t.Errorf("%+v, %d known; want %+v", w.totals, len(w.known), want)
 	}

@@ -8,6 +8,11 @@
 // state of its counters; so short ones that live between two dumps count as
 // well. A filter in the kernel keeps all other connections out of both.
 //
+// It is a sample. The kernel forgets the counters of a connection that its own
+// program breaks off (SO_LINGER of 0, as HAProxy does to spare ports) and of one
+// whose failure connect(2), called once more, has told; these count only when a
+// dump finds them alive. What is counted is right; not all is counted.
+//
 // The host's end of a connection is what is looked at. On the host where the
 // server itself runs the server's own sockets are not counted.
 package sockdiag
@@ -27,10 +32,14 @@ const maxKnown = 32 << 10
 // more and was not reported as ended: its application has not closed it yet.
 const forgetAfter = 10 * time.Minute
 
+// synPatience is how long the answer to a SYN may take: many times a round trip
+// within or between data centres, and less than any sensible connect timeout.
+const synPatience = 250 * time.Millisecond
+
 // Totals only grow. Each connection is counted once, in one of the first four.
 type Totals struct {
 	Good       uint64 // answered: something was received, or it ended in order
-	Unanswered uint64 // the SYN was sent again, or given up, without an answer
+	Unanswered uint64 // no answer to the SYN within a quarter of a second, or before it was given up
 	Refused    uint64 // the SYN was answered with a reset
 	Reset      uint64 // connected, and broken off before anything was received
 
@@ -154,7 +163,7 @@ func (w *Watcher) see(s Socket, now time.Time) {
 	if !k.counted {
 		switch {
 		case s.State == stateSynSent:
-			if s.Timeouts > 0 {
+			if s.Timeouts > 0 || s.Waits >= synPatience {
 				w.totals.Unanswered++
 				k.counted = true
 			}

@@ -76,6 +76,9 @@ func (v *validator) passive(p strict.Path, c *Check) {
 			v.fail(p.With(key), "is not for a passive check, which is judged by its rate")
 		}
 	}
+	if c.Resolve == resolveAll {
+		v.fail(p.With("resolve"), "all is not for a passive check, which watches one address")
+	}
 }
 
 // resolving validates how a name becomes an address.

@@ -674,6 +674,16 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "capture settings",
+		edits: []edit{{"      type: tcp\n", "      type: capture\n      device: a/b\n      count: bytes\n      sample: 3\n      resolve: all\n"}},
+		want: []string{
+			`rhid.yaml:22:15: services[1] "pos": check.device: "a/b" is not the name of an interface`,
+			`rhid.yaml:23:14: services[1] "pos": check.count: "bytes" is not one of connections, requests, segments, windows`,
+			`rhid.yaml:24:15: services[1] "pos": check.sample: 3 is not a power of two from 1 to 1024`,
+			`rhid.yaml:25:16: services[1] "pos": check.resolve: all is not for a passive check, which watches one address`,
+		},
+	},
+	{
 		name:  "exec without command",
 		edits: []edit{{"      type: tcp\n", "      type: exec\n"}},
 		want: []string{
