@@ -17,6 +17,8 @@ const (
 	familyIPv6 = "ipv6"
 
 	announcersAll = "all"
+
+	bindAnnouncing = "announcing"
 )
 
 // Node returns the node of that name.

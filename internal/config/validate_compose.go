@@ -25,6 +25,7 @@ func (v *validator) serviceCheck(p strict.Path, s *Service) {
 		return
 	}
 	v.evidence(at, s)
+	v.ownVIP(at, s)
 	if s.Servers != nil {
 		v.servers(p.With("servers"), at, s)
 	}
@@ -106,6 +107,31 @@ func (v *validator) evidence(p strict.Path, s *Service) {
 		}
 	}
 	v.fail(p, "is passive evidence only, which may pull the service down and never bring it up: join it with an active check (all: [...]), or set may_raise")
+}
+
+// ownVIP refuses a check that looks at a VIP which is local only while the
+// check is up: once it was down, it would test whoever else announces the VIP,
+// and bring this node up for another's health.
+func (v *validator) ownVIP(p strict.Path, s *Service) {
+	if v.cfg.VIPOf(s).Bind != bindAnnouncing {
+		return
+	}
+	for _, l := range v.cfg.Leaves(s) {
+		targets := []string{l.Check.Address}
+		if l.OverServers {
+			for _, srv := range s.Servers.Addresses {
+				targets = append(targets, srv.Address)
+			}
+		}
+		for _, text := range targets {
+			host, _, err := splitTarget(text)
+			addr, aerr := netip.ParseAddr(host)
+			if err == nil && aerr == nil && l.Check.AllowVIP && v.vips[addr.Unmap()] == s.Name {
+				v.fail(p, "check %q goes to the service's own VIP %s, which is not on this host while the service is withdrawn: it would test another node; set vip.bind: always, or aim it at self", l.Name, addr)
+				return
+			}
+		}
+	}
 }
 
 func (v *validator) servers(p, check strict.Path, s *Service) {
