@@ -41,6 +41,8 @@ func (d *decider) weigh(c *Candidate, s Service, view View) {
 	case !view.Alive:
 		c.Readiness = Unknown
 		c.Reason = Reason{CodeNodeAbsent, "the node is not there"}
+	case seen == RouteDoubtful && c.state.Announcing:
+		c.doubtful, c.state.Exported = true, false
 	case seen == RouteGone && c.state.Announcing:
 		c.Readiness = Down
 		c.Reason = Reason{CodeRouteGone, "every router lost the node's route while it should announce"}

@@ -20,7 +20,8 @@
 //     is not there. Two witnesses tell of a death: gossip, and the routers. A
 //     node that gossip lost while routers still have its route is taken as it
 //     was, for witness_hold; one whose route every router lost while it should
-//     announce is down, whatever gossip says.
+//     announce is down, whatever gossip says. Where nobody can see whether such
+//     a route is back, who took over stays behind it, at the worst rank.
 //  3. A node that an operator drains is a last resort (Standby); a service
 //     drained everywhere is Down everywhere.
 //  4. Candidates are sorted (decide.go, compare): pinned and usable first; Ready

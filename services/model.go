@@ -80,7 +80,8 @@ type Witness uint8
 const (
 	Abstains Witness = iota
 	SeesRoute
-	RouteGone // it was seen, and is gone from every router
+	RouteGone     // it was seen, and is gone from every router
+	RouteDoubtful // it was gone, and whether it is back cannot be seen from here
 )
 
 // View is what is known of one node.
@@ -219,11 +220,12 @@ type Candidate struct {
 	Rank      int       `json:"rank"` // among the announcers; meaningful when Chosen
 	Reason    Reason    `json:"reason"`
 
-	state  State
-	fresh  bool
-	pinned bool
-	full   bool
-	keeps  bool // holds the service, and what holds it goes first
+	state    State
+	fresh    bool
+	pinned   bool
+	full     bool
+	doubtful bool // its route was lost, and nobody knows whether it is back
+	keeps    bool // holds the service, and what holds it goes first
 }
 
 // Usable says whether the node could announce the service.

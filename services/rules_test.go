@@ -8,7 +8,7 @@ import (
 // nodeSays is a short form of what a node says of service "s": readiness, then
 // what it does: + announces and is exported, ~ announces and is not exported
 // yet, then what others know: ! lost by gossip, ? routers see its route,
-// x routers lost its route, * just started.
+// x routers lost its route, % nobody knows whether it is back, * just started.
 func nodeSays(text string) View {
 	readiness := map[byte]Readiness{'u': Unknown, 'd': Down, 's': Standby, 'r': Ready}[text[0]]
 	st := State{Readiness: readiness, Reason: Reason{CodeHealthy, "said so"}}
@@ -28,6 +28,8 @@ func nodeSays(text string) View {
 			v.Witness["s"] = SeesRoute
 		case 'x':
 			v.Witness["s"] = RouteGone
+		case '%':
+			v.Witness["s"] = RouteDoubtful
 		case '*':
 			v.Fresh = true
 		}
@@ -96,6 +98,9 @@ func TestRules(t *testing.T) {
 		{"gossip lost the holder, the routers see it: nothing moves", "a1=r+!? a2=r", "a2", nil, "[a1:0] withdraw better-node"},
 		{"gossip lost the holder, the routers abstain: it moves", "a1=r+! a2=r", "a2", nil, "[a2:0] announce chosen"},
 		{"the routers lost the holder's route: it moves at once", "a1=r+x a2=r", "a2", nil, "[a2:0] announce chosen"},
+		{"the route is doubtful: who took over stays behind it", "a1=r+% a2=r+", "a2", nil, "[a1:0] hold handover"},
+		{"… for longer than handover_timeout", "a1=r+% a2=r+", "a2", func(in *Inputs, _ *Service) { in.Expired = map[string]bool{"s": true} }, "[a1:0] hold handover"},
+		{"… and takes nothing over that it does not announce", "a1=r+% a2=r", "a2", nil, "[a1:0] withdraw better-node"},
 		{"the routers never had the route of a node that does not announce", "a1=rx a2=r", "a1", nil, "[a1:0] announce chosen"},
 		{"per site: each has its own holder", "a1=r+ a2=r b1=r b2=r", "b1", func(_ *Inputs, s *Service) { s.PerSite = true }, "[a1:0 b1:0] announce chosen"},
 		{"per site: a site without a healthy node has none", "a1=r+ a2=r b1=d+ b2=d", "b1", func(_ *Inputs, s *Service) { s.PerSite = true }, "[a1:0] withdraw pool-down"},

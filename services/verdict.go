@@ -95,7 +95,7 @@ func (d *decider) leave(s Service, group []Candidate, self Candidate, out *Decis
 		d.nobody(s, group, self, out)
 	case !self.Usable():
 		d.failed(s, self, missing, out)
-	case d.in.Expired[s.Name]:
+	case d.in.Expired[s.Name] && !slices.ContainsFunc(group, doubted):
 		out.Verdict = Withdraw
 		out.Reason = Reason{CodeHandover, "handover_timeout is over; " + self.Reason.Evidence}
 	case missing != "":
@@ -133,6 +133,10 @@ func (d *decider) spend(out *Decision) {
 		d.in.Budget--
 	}
 }
+
+// doubted says whether a node is to announce of which nobody knows whether its
+// route is in the routers: who announces stays behind it.
+func doubted(c Candidate) bool { return c.Chosen && c.doubtful }
 
 // unexported lists the chosen nodes whose route is not in the routers yet.
 func unexported(group []Candidate) string {

@@ -14,6 +14,10 @@
 // after it was read: deleting first would withdraw the VIP for a moment, and
 // OSPF needs seconds to get over that.
 //
+// The kernel's table is a witness, too: where a routing daemon beside rhid speaks
+// OSPF, it shows how the network leads to other hosts that announce a VIP
+// (World.Sightings). What routing daemons put in is only read.
+//
 // The kernel takes IPv4 routes out without a word when lo goes down or loses
 // its last address, and drops events when the socket's buffer is full. So World
 // watches links and addresses too, asks for a full comparison after every loss,

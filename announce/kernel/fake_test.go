@@ -25,6 +25,7 @@ type fake struct {
 	old     bool // before 5.18: addresses have no protocol number
 	rs      []route
 	as      []addr
+	foreign []foreign
 	names   map[int]string
 	refuse  map[string]error // by the text of the operation
 	journal []string         // every change that was tried
@@ -50,6 +51,8 @@ func (f *fake) routes(flt routeFilter) ([]route, error) {
 	}
 	return out, nil
 }
+
+func (f *fake) learned() ([]foreign, error) { return f.foreign, f.refuse["list routes"] }
 
 func (f *fake) addrs() ([]addr, error) {
 	return slices.Clone(f.as), f.refuse["list addresses"]

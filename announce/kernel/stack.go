@@ -23,6 +23,9 @@ type stack interface {
 	linkName(index int) string
 	// routes lists both families. All or an error.
 	routes(routeFilter) ([]route, error)
+	// learned lists what routing daemons put into the main table, of both
+	// families. All or an error.
+	learned() ([]foreign, error)
 	// addRoute fails with EEXIST if there is a route with the same
 	// destination, table and metric, whosever it is.
 	addRoute(route) error

@@ -113,6 +113,7 @@ func (w *World) watch(ctx context.Context) error {
 	defer w.drop()
 	stop := context.AfterFunc(ctx, s.Close)
 	defer stop()
+	w.outdate(true)
 	w.signal()
 	var lastLog time.Time
 	for {
@@ -120,6 +121,7 @@ func (w *World) watch(ctx context.Context) error {
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
 			// The socket goes on; what was lost is found by comparing.
+			w.outdate(true)
 			w.signal()
 			if time.Since(lastLog) > overflowLogGap {
 				lastLog = time.Now()
@@ -142,16 +144,16 @@ func (w *World) handle(msgs []syscall.NetlinkMessage) {
 	if w.kernel != nil {
 		f.self = w.kernel.portID
 	}
+	concerned := false
 	for _, m := range msgs {
 		if m.Header.Type == unix.RTM_DELADDR {
 			w.noteLease(m.Data)
 		}
+		w.sight(f.conf, m.Header.Type, m.Data)
+		concerned = concerned || f.concerns(m.Header.Type, m.Header.Pid, m.Data)
 	}
-	for _, m := range msgs {
-		if f.concerns(m.Header.Type, m.Header.Pid, m.Data) {
-			w.signal()
-			return
-		}
+	if concerned {
+		w.signal()
 	}
 }
 

@@ -119,6 +119,9 @@ func FuzzConcerns(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWLINK), wireLink(loopback, true))
 	f.Fuzz(func(t *testing.T, kind uint16, data []byte) {
 		flt.concerns(kind, 0, data)
+		if _, _, ok := parseRoute(data); ok {
+			nextHops(data)
+		}
 		if r, _, ok := parseRoute(data); ok && r.gateway.IsValid() == (r.gateway.BitLen() == r.dst.Addr().BitLen()) {
 			if again, _, ok := parseRoute(wire(r)); !ok || again != r {
 				t.Errorf("route %v reads back as %v", r, again)

@@ -25,6 +25,7 @@ type World struct {
 	route   *routes
 	lease   lease
 	back    *readback.Readback // nil where no routing daemon is asked
+	seen    seen
 
 	kernel *rtnetlink     // the stack, where it is the real one
 	ns     netns.NsHandle // where to subscribe again; netns.None() if unknown
@@ -64,6 +65,7 @@ func newWorld(k stack, s Settings, log *slog.Logger) *World {
 	w.conf.Store(none.next(s))
 	w.address = &addresses{w: w, changes: make(chan struct{}, 1), borrowed: map[key]bool{}}
 	w.route = &routes{w: w, changes: make(chan struct{}, 1), changed: map[netip.Prefix]lastChange{}}
+	w.seen = seen{stale: true, changed: make(chan struct{}, 1)}
 	return w
 }
 
@@ -80,6 +82,7 @@ func (w *World) Routes() announce.Target { return w.route }
 // called at any time, by one goroutine.
 func (w *World) Configure(s Settings) {
 	w.conf.Store(w.conf.Load().next(s))
+	w.outdate(true)
 	w.signal()
 }
 

@@ -72,13 +72,14 @@ type BGP struct {
 
 // Kernel is the kernel backend.
 type Kernel struct {
-	Protocol int           `yaml:"protocol" default:"151" min:"1" max:"255" doc:"rhid's own protocol number in the kernel's tables"`
-	Table    int           `yaml:"table" default:"254" min:"1" max:"4294967295" doc:"routing table of the announcement routes; 254 is main"`
-	NextHop  string        `yaml:"next_hop" default:"lo" enum:"lo,blackhole,tier" doc:"form of the announcement route: dev lo, blackhole, or the never-used on-link next hop 169.254.100.<tier> that FRR before 9.0 needs to tell costs apart"`
-	Tiers    []int         `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
-	Readback Readback      `yaml:"readback" doc:"whether a route counts as announced only when the routing daemon beside rhid has it in its OSPF database"`
-	Spacing  time.Duration `yaml:"spacing" min:"1ms" max:"1m" doc:"least time between two changes of one VIP's route, because routers drop an LSA that comes too soon; 1.1s by default, 5.1s where readback.from has bird; a withdraw waits 1.1s at the most, and not at all after a quiet time"`
-	Lease    bool          `yaml:"lease" default:"true" doc:"the routes leave the kernel 2s after the daemon died or hung"`
+	Protocol    int           `yaml:"protocol" default:"151" min:"1" max:"255" doc:"rhid's own protocol number in the kernel's tables"`
+	Table       int           `yaml:"table" default:"254" min:"1" max:"4294967295" doc:"routing table of the announcement routes; 254 is main"`
+	NextHop     string        `yaml:"next_hop" default:"lo" enum:"lo,blackhole,tier" doc:"form of the announcement route: dev lo, blackhole, or the never-used on-link next hop 169.254.100.<tier> that FRR before 9.0 needs to tell costs apart"`
+	Tiers       []int         `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
+	Readback    Readback      `yaml:"readback" doc:"whether a route counts as announced only when the routing daemon beside rhid has it in its OSPF database"`
+	Spacing     time.Duration `yaml:"spacing" min:"1ms" max:"1m" doc:"least time between two changes of one VIP's route, because routers drop an LSA that comes too soon; 1.1s by default, 5.1s where readback.from has bird; a withdraw waits 1.1s at the most, and not at all after a quiet time"`
+	Lease       bool          `yaml:"lease" default:"true" doc:"the routes leave the kernel 2s after the daemon died or hung"`
+	WitnessHold time.Duration `yaml:"witness_hold" default:"10s" max:"1h" doc:"how long nothing moves when gossip lost a node whose route the routers still have"`
 }
 
 // Readback says which routing daemons on the host are asked, and where.

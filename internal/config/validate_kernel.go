@@ -20,6 +20,9 @@ func (v *validator) kernel() {
 	if k.Tiers != nil && len(k.Tiers) == 0 {
 		v.fail(strict.Path{"kernel", "tiers"}, "must not be empty")
 	}
+	if hold := v.cfg.Cluster.WitnessHold; k.WitnessHold > hold {
+		v.fail(strict.Path{"kernel", "witness_hold"}, "%s is longer than cluster.witness_hold, %s", k.WitnessHold, hold)
+	}
 	at, seen := strict.Path{"kernel", "readback", "from"}, map[string]strict.Path{}
 	for i, name := range k.Readback.From {
 		unique(v, seen, at.With(i), name, "%s is there twice", name)

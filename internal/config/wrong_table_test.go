@@ -788,6 +788,13 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "kernel witness",
+		edits: []edit{{"", "kernel: {witness_hold: 11s}\n"}},
+		want: []string{
+			"rhid.yaml:23:24: kernel.witness_hold: 11s is longer than cluster.witness_hold, 10s",
+		},
+	},
+	{
 		name:  "kernel protocol of BIRD",
 		edits: []edit{{"", "kernel: {protocol: 12, table: 0, tiers: []}\n"}},
 		want: []string{

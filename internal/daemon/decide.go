@@ -69,8 +69,8 @@ func (l *loop) decideOf(touched map[string]bool, now time.Time) {
 			l.dues[s.name] = due
 		}
 	}
-	l.rearm(now)
 	in := l.inputs(now, touched)
+	l.rearm(now) // after the witnesses were heard, who may be waiting for something to settle
 	plan := services.Decide(in)
 	for _, dec := range plan.Decisions {
 		l.news = append(l.news, change{l.plan[dec.Service], dec, now})

@@ -74,6 +74,7 @@ type loop struct {
 	routed    bool                                           // a BGP session is established
 	hadRouter bool                                           // one was, or should have been by now
 	witness   *witness
+	traces    *kernelWitness
 	strangers *strangers
 	wide      *model            // what the backends have while VIPs of an earlier configuration leave, nil when none does
 	followed  map[string]uint64 // failback intent that each service followed last
@@ -89,7 +90,7 @@ func newLoop(d *Daemon, m *model) *loop {
 		checks: map[string]known{}, links: map[string]watched{}, trackers: map[string]*services.Tracker{},
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
 		acts: map[string]acting{}, leaving: map[string]time.Time{},
-		witness: newWitness(), strangers: newStrangers(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
+		witness: newWitness(), traces: newKernelWitness(), strangers: newStrangers(), followed: map[string]uint64{}, exported: map[string]export{}, vips: map[string]map[netip.Prefix]announce.VIPStatus{},
 		comps: map[string]*checks.Composition{}, degraded: map[string]time.Time{},
 		undecided: map[string]bool{}, plan: map[string]services.Decision{}, timer: time.NewTimer(time.Hour),
 	}
@@ -188,6 +189,9 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 		case <-l.sighted():
 			l.noteStall(time.Now())
 			l.decide(time.Now())
+		case <-l.traced():
+			l.noteStall(time.Now())
+			l.decide(time.Now())
 		case f := <-l.ask:
 			f()
 		case <-reload:
@@ -240,4 +244,13 @@ func (l *loop) sighted() <-chan struct{} {
 		return nil
 	}
 	return l.d.speaker.Sighted()
+}
+
+// traced receives a value when a routing daemon changed the kernel's route for
+// a VIP.
+func (l *loop) traced() <-chan struct{} {
+	if !l.m.viaKernel || l.d.cluster == nil {
+		return nil
+	}
+	return l.d.world.Sighted()
 }

@@ -28,22 +28,23 @@ const (
 // model is a configuration as one node runs it. Once built it never
 // changes, but for what the event loop keeps in service.made.
 type model struct {
-	cfg      *config.Config
-	digest   string
-	self     config.Node
-	asn      uint32
-	nodes    []services.Node
-	decide   []services.Service
-	at       map[string]int // place in decide, by name
-	limited  bool           // a node's capacity is limited
-	services []*service     // those whose order names this node, in configured order
-	specs    []checks.Spec
-	recipes  []recipe // how to make each of specs anew
-	links    []*link
-	overload string        // ID of the check that says whether this node is overloaded, empty for none
-	peers    []bfd.Peer    // BFD sessions with the neighbours
-	bgp      *bgp.Settings // nil when no service of this node is announced over BGP
-	routers  []*teller     // those of bgp
+	cfg       *config.Config
+	digest    string
+	self      config.Node
+	asn       uint32
+	nodes     []services.Node
+	decide    []services.Service
+	at        map[string]int // place in decide, by name
+	limited   bool           // a node's capacity is limited
+	services  []*service     // those whose order names this node, in configured order
+	specs     []checks.Spec
+	recipes   []recipe // how to make each of specs anew
+	links     []*link
+	overload  string        // ID of the check that says whether this node is overloaded, empty for none
+	peers     []bfd.Peer    // BFD sessions with the neighbours
+	bgp       *bgp.Settings // nil when no service of this node is announced over BGP
+	routers   []*teller     // those of bgp
+	viaKernel bool          // a service of this node is announced as kernel route
 
 	minNeighbours int // BGP sessions without which the node is standby
 	kernel        kernel.Settings
@@ -94,6 +95,7 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	if err := m.addLinks(specs); err != nil {
 		return nil, fmt.Errorf("links and overload: %w", err)
 	}
+	m.viaKernel = len(m.vips(viaKernel)) > 0
 	m.kernel = kernel.Settings{
 		Protocol: cfg.Kernel.Protocol, Table: cfg.Kernel.Table, NextHop: cfg.Kernel.NextHop,
 		Tiers: cfg.Kernel.Tiers, Label: cfg.VIP.Label, VIPs: m.vips(""), Routed: m.vips(viaKernel),

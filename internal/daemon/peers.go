@@ -270,11 +270,13 @@ func (l *loop) due(now time.Time) time.Time {
 	for _, since := range l.exports {
 		take(since.Add(l.m.cfg.Stop.DrainTime))
 	}
+	l.traces.due(take)
 	take(l.started.Add(l.settleTimeout()))
 	for _, n := range l.d.cluster.View().Nodes {
 		take(n.Since.Add(l.settleTimeout()))
 		if n.Liveness == cluster.Dead {
 			take(n.Since.Add(l.m.cfg.Cluster.WitnessHold))
+			take(n.Since.Add(l.m.cfg.Kernel.WitnessHold))
 		}
 	}
 	return next

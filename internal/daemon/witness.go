@@ -140,10 +140,20 @@ func rankOf(st bgp.Sighting, node config.Node) (rank int, mine bool) {
 	return -1, false
 }
 
-// witnessed asks the routers, where there are any.
-func (l *loop) witnessed(nodes []cluster.NodeView, _ time.Time) map[string]map[string]services.Witness {
-	if l.d.speaker == nil {
-		return nil
+// witnessed asks the routers, and the kernel where a routing daemon beside rhid
+// speaks for them.
+func (l *loop) witnessed(nodes []cluster.NodeView, now time.Time) map[string]map[string]services.Witness {
+	var said map[string]map[string]services.Witness
+	if l.d.speaker != nil {
+		said = l.witness.hear(l.m, l.acts, nodes, l.d.speaker.Sightings())
 	}
-	return l.witness.hear(l.m, l.acts, nodes, l.d.speaker.Sightings())
+	if !l.m.viaKernel {
+		return said
+	}
+	seen, err := l.d.world.Sightings()
+	if err != nil {
+		l.d.log.Error("looking for other nodes' routes failed", "error", err)
+		return said
+	}
+	return joined(said, l.traces.hear(l, nodes, seen, now))
 }
