@@ -24,8 +24,8 @@
 //
 // By the discriminator that rhid gave the session, and where the peer does not
 // know that yet by the peer's address. Either way the source address must be the
-// peer's, and the TTL at least Peer.MinTTL: 255 from a neighbour on the link
-// (RFC 5881, 5; GTSM).
+// peer's, and the TTL 255 on the single-hop port (RFC 5881, 5; GTSM) and at least
+// Peer.MinTTL on the other.
 //
 // With HopsAuto the session uses the port on which the router speaks. Routers
 // differ: FRR opens a multihop session to a neighbour on the link that has

@@ -38,7 +38,7 @@ type Peer struct {
 	Source     netip.Addr // local address; the kernel's choice when not valid
 	Hops       Hops
 	Expect     Hops  // with HopsAuto: HopsSingle or HopsMulti until the router has spoken
-	MinTTL     uint8 // of packets received: 255 from a neighbour on the link
+	MinTTL     uint8 // of packets received on the multihop port; on the other it is always 255
 	Interval   time.Duration
 	Multiplier uint8
 	Auth       Auth
@@ -74,6 +74,15 @@ func (p Peer) begin() Hops {
 		return p.Expect
 	}
 	return p.Hops
+}
+
+// leastTTL is what a packet must have left that came in on the port of a kind:
+// over one hop all of the 255 it began with (RFC 5881, 5).
+func (p Peer) leastTTL(h Hops) int {
+	if h == HopsSingle {
+		return ttl
+	}
+	return int(p.MinTTL)
 }
 
 // takes says whether a packet that came in on the port of a kind may be p's.

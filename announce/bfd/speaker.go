@@ -256,8 +256,8 @@ func (s *Speaker) deliver(now time.Time, d datagram) {
 	switch {
 	case err != nil || e == nil: // a stranger's, or noise
 		return
-	case d.ttl < int(e.peer.MinTTL):
-		err = fmt.Errorf("TTL %d below %d: not from where the peer is", d.ttl, e.peer.MinTTL)
+	case d.ttl < e.peer.leastTTL(d.hops):
+		err = fmt.Errorf("TTL %d below %d: not from where the peer is", d.ttl, e.peer.leastTTL(d.hops))
 	default:
 		s.step(e, now, func() { err = e.accept(now, p, raw, d.hops) })
 	}

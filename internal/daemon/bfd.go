@@ -15,14 +15,14 @@ import (
 const maxTTL = 255
 
 // newPeer makes the BFD session with a router; ok is false where it has none.
-func newPeer(r config.Router, ibgp bool) (p bfd.Peer, ok bool, err error) {
+func newPeer(r config.Router) (p bfd.Peer, ok bool, err error) {
 	c := r.BFD
 	if c == nil {
 		return p, false, nil
 	}
 	p = bfd.Peer{
 		Name: r.Name, Address: r.Address, Source: r.Source, Hops: bfd.HopsAuto, Expect: bfd.HopsSingle,
-		MinTTL: minTTL(r, ibgp), Interval: c.Interval, Multiplier: uint8(c.Multiplier), //nolint:gosec // 1 to 255
+		MinTTL: minTTL(r), Interval: c.Interval, Multiplier: uint8(c.Multiplier), //nolint:gosec // 1 to 255
 	}
 	if r.TTLSecurity || r.Multihop > 0 {
 		p.Expect = bfd.HopsMulti // FRR takes ttl-security for a sort of multihop
@@ -48,25 +48,22 @@ func newPeer(r config.Router, ibgp bool) (p bfd.Peer, ok bool, err error) {
 
 // addPeer takes the BFD session with a router over.
 func (m *model) addPeer(r config.Router) error {
-	p, ok, err := newPeer(r, r.ASN == m.asn)
+	p, ok, err := newPeer(r)
 	if ok {
 		m.peers = append(m.peers, p)
 	}
 	return err
 }
 
-// minTTL is what a packet of the router must have left of the 255 that it began
-// with: all of it from a neighbour on the link. How far away an iBGP neighbour is
-// that is reached over several hops, nobody has said.
-func minTTL(r config.Router, ibgp bool) uint8 {
-	switch {
-	case r.Multihop > 0:
-		return uint8(maxTTL + 1 - r.Multihop) //nolint:gosec // multihop is 2 to 255
-	case ibgp && r.BFD.Multihop == config.BFDMultihopAlways && !r.TTLSecurity:
+// minTTL is what a packet of a multihop session must have left: from a router on
+// the link all of the 255 that it began with (GTSM). What is left of one from
+// farther away says nothing: FRR begins with 255, BIRD with 64.
+func minTTL(r config.Router) uint8 {
+	far := r.Multihop > 0 || r.BFD.Multihop == config.BFDMultihopAlways
+	if far && !r.TTLSecurity {
 		return 1
-	default:
-		return maxTTL
 	}
+	return maxTTL
 }
 
 // startBFD begins the sessions. Nothing is sent before the event loop turns.

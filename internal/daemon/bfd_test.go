@@ -47,21 +47,19 @@ func TestBFDPeer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		router config.Router
-		ibgp   bool
 		hops   bfd.Hops
 		expect bfd.Hops
 		minTTL uint8
 	}{
-		{"on the link", at(func(*config.Router) {}), false, bfd.HopsAuto, bfd.HopsSingle, 255},
-		{"GTSM", at(func(r *config.Router) { r.TTLSecurity = true }), false, bfd.HopsAuto, bfd.HopsMulti, 255},
-		{"two routers in between", at(func(r *config.Router) { r.Multihop = 3 }), false, bfd.HopsAuto, bfd.HopsMulti, 253},
-		{"single-hop in spite of GTSM", at(func(r *config.Router) { r.TTLSecurity, r.BFD.Multihop = true, "never" }), false, bfd.HopsSingle, bfd.HopsMulti, 255},
-		{"iBGP on the link", at(func(*config.Router) {}), true, bfd.HopsAuto, bfd.HopsSingle, 255},
-		{"iBGP far away", at(func(r *config.Router) { r.BFD.Multihop = "always" }), true, bfd.HopsMulti, bfd.HopsSingle, 1},
-		{"link-local", at(func(r *config.Router) { r.Address = netip.MustParseAddr("fe80::1%eth0") }), false, bfd.HopsSingle, bfd.HopsSingle, 255},
+		{"on the link", at(func(*config.Router) {}), bfd.HopsAuto, bfd.HopsSingle, 255},
+		{"GTSM", at(func(r *config.Router) { r.TTLSecurity = true }), bfd.HopsAuto, bfd.HopsMulti, 255},
+		{"two routers in between", at(func(r *config.Router) { r.Multihop = 3 }), bfd.HopsAuto, bfd.HopsMulti, 1},
+		{"single-hop in spite of GTSM", at(func(r *config.Router) { r.TTLSecurity, r.BFD.Multihop = true, "never" }), bfd.HopsSingle, bfd.HopsMulti, 255},
+		{"multihop on the link", at(func(r *config.Router) { r.BFD.Multihop = "always" }), bfd.HopsMulti, bfd.HopsSingle, 1},
+		{"link-local", at(func(r *config.Router) { r.Address = netip.MustParseAddr("fe80::1%eth0") }), bfd.HopsSingle, bfd.HopsSingle, 255},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, ok, err := newPeer(c.router, c.ibgp)
+			p, ok, err := newPeer(c.router)
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
@@ -70,10 +68,10 @@ func TestBFDPeer(t *testing.T) {
 			}
 		})
 	}
-	if _, ok, err := newPeer(config.Router{}, false); ok || err != nil {
+	if _, ok, err := newPeer(config.Router{}); ok || err != nil {
 		t.Error("a session with a router that has none configured")
 	}
-	if _, _, err := newPeer(at(func(r *config.Router) { r.BFD.Auth, r.BFD.KeyFile = config.BFDKeyedSHA1, "/nowhere" }), false); err == nil {
+	if _, _, err := newPeer(at(func(r *config.Router) { r.BFD.Auth, r.BFD.KeyFile = config.BFDKeyedSHA1, "/nowhere" })); err == nil {
 		t.Error("no error for a key that cannot be read")
 	}
 }

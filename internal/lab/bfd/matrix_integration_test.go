@@ -1,0 +1,173 @@
+//go:build integration
+
+package bfd
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// slack is for the scheduling of two daemons and of the test on a busy machine.
+const slack = 100 * time.Millisecond
+
+// TestInterop has sessions with FRR and BIRD, over IPv4 and IPv6, one hop and
+// two, and ends them in three ways: rhid is stopped, is killed, or cut off. Each
+// cell is how long the router takes to say Down after that; RHID_FULL has all
+// timers, CI one.
+func TestInterop(t *testing.T) {
+	intervals := []time.Duration{100 * time.Millisecond}
+	if full() {
+		intervals = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
+	}
+	var rows []string
+	for _, i := range intervals {
+		b := newBench(t, i, false)
+		for _, end := range []struct {
+			name string
+			do   func() map[string]time.Duration
+		}{{"stop", b.stop}, {"kill", b.kill}, {"cut", b.cut}} {
+			b.start()
+			took := end.do()
+			for _, p := range paths() {
+				rows = append(rows, fmt.Sprintf("%-4s | %s | %-6s | %v × 3 | %-4s | %6.1f ms",
+					p.router, p.family, p.hops, i, end.name, float64(took[p.name()].Microseconds())/1000))
+			}
+		}
+	}
+	t.Logf("router, family, hops, timers, end, until the router says Down:\n%s", strings.Join(rows, "\n"))
+}
+
+// TestInteropAuthentication is the same with BIRD and meticulous keyed SHA-1,
+// which FRR does not have.
+func TestInteropAuthentication(t *testing.T) {
+	b := newBench(t, 100*time.Millisecond, true)
+	b.start()
+	for name, took := range b.kill() {
+		if strings.HasPrefix(name, "bird") {
+			t.Logf("%s with meticulous keyed SHA-1: Down after %v", name, took)
+		}
+	}
+}
+
+// TestNoFalseLoss has all sessions up at 100 ms × 3 while every processor is busy
+// with something else, and counts the sessions that are lost: ten minutes with
+// RHID_FULL, a quarter of one otherwise.
+func TestNoFalseLoss(t *testing.T) {
+	lasts := 15 * time.Second
+	if full() {
+		lasts = 10 * time.Minute
+	}
+	b := newBench(t, 100*time.Millisecond, false)
+	b.start()
+	for range runtime.NumCPU() {
+		b.host.Start("busy", "sh", "-c", "while :; do :; done")
+	}
+	began := time.Now()
+	time.Sleep(lasts)
+	for _, p := range paths() {
+		gaps := map[bool]time.Duration{}
+		last := map[bool]time.Time{true: began, false: began}
+		packets := b.wire[p.router].of(p, began)
+		for _, k := range packets {
+			gaps[k.out] = max(gaps[k.out], k.at.Sub(last[k.out]))
+			last[k.out] = k.at
+			if k.state != "up" {
+				t.Errorf("%s: %v after %v, sent by the router: %v", p.name(), k.state, k.at.Sub(began), k.out)
+			}
+		}
+		t.Logf("%-16s %v, all processors busy: %d packets, longest pause of rhid %v, of the router %v",
+			p.name(), lasts, len(packets), gaps[false].Round(time.Millisecond), gaps[true].Round(time.Millisecond))
+	}
+	for _, n := range b.neighbours() {
+		if n.BFD.State != "up" || n.BFD.Flaps != 0 {
+			t.Errorf("rhid has %s in state %s, lost %d times", n.Name, n.BFD.State, n.BFD.Flaps)
+		}
+	}
+}
+
+// stop stops rhid as an administrator does. The routers must be told, and must
+// not find out by silence.
+func (b *bench) stop() map[string]time.Duration {
+	b.t.Helper()
+	began := time.Now()
+	b.host.StopRhid(b.rhid, comeUp)
+	took := map[string]time.Duration{}
+	for _, p := range paths() {
+		down := b.says(p, "down", began)
+		var told time.Time
+		for _, k := range b.wire[p.router].of(p, began) {
+			if !k.out && k.state == "admin-down" && told.IsZero() {
+				told = k.at
+			}
+		}
+		if took[p.name()] = down.Sub(told); told.IsZero() || down.Before(told) {
+			b.t.Errorf("%s: the router said Down %v before it was told of the end", p.name(), told.Sub(down))
+		}
+		if took[p.name()] > slack {
+			b.t.Errorf("%s: the router answered AdminDown after %v", p.name(), took[p.name()])
+		}
+	}
+	return took
+}
+
+// kill kills rhid.
+func (b *bench) kill() map[string]time.Duration {
+	b.t.Helper()
+	began := time.Now()
+	b.rhid.Signal(syscall.SIGKILL)
+	took := map[string]time.Duration{}
+	for _, p := range paths() {
+		took[p.name()] = b.silent(p, began)
+	}
+	b.rhid.Kill()
+	return took
+}
+
+// silent waits until the router finds the host silent, and compares that with
+// what was negotiated: the last packet came up to one interval before the end.
+func (b *bench) silent(p path, began time.Time) time.Duration {
+	b.t.Helper()
+	took := b.says(p, "down", began).Sub(began)
+	if took < 2*b.interval-slack/10 || took > 3*b.interval+slack {
+		b.t.Errorf("%s: Down after %v, want %v to %v", p.name(), took, 2*b.interval, 3*b.interval)
+	}
+	return took
+}
+
+// cut loses every packet on every link, and sees to it that rhid notices too.
+func (b *bench) cut() map[string]time.Duration {
+	b.t.Helper()
+	since := map[string]time.Time{}
+	for _, p := range paths() {
+		if since[p.cut].IsZero() {
+			since[p.cut] = time.Now()
+			b.Blackhole(p.cut)
+		}
+	}
+	took := map[string]time.Duration{}
+	for _, p := range paths() {
+		took[p.name()] = b.silent(p, since[p.cut])
+	}
+	for _, n := range b.neighbours() {
+		if n.BFD.State != "down" || n.BFD.Diag != "control detection time expired" {
+			b.t.Errorf("rhid has %s in state %s, %s", n.Name, n.BFD.State, n.BFD.Diag)
+		}
+	}
+	for at := range since {
+		b.Unblackhole(at)
+	}
+	b.WaitFor("all sessions up again", comeUp, func() bool {
+		for _, n := range b.neighbours() {
+			if n.BFD.State != "up" {
+				return false
+			}
+		}
+		return true
+	})
+	b.rhid.Kill()
+	return took
+}
