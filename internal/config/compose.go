@@ -30,7 +30,7 @@ func (c *Config) Leaves(s *Service) []Leaf {
 // only where validation failed.
 func (c *Config) checkOf(s *Service, r *CheckRef) (string, *Check) {
 	if r.Inline != nil {
-		return s.Name, r.Inline
+		return s.Of(), r.Inline
 	}
 	return r.Name, c.Checks[r.Name]
 }

@@ -166,6 +166,8 @@ type Node struct {
 type Service struct {
 	Name          string         `yaml:"name" required:"true" doc:"the service's name"`
 	VIPs          []netip.Prefix `yaml:"vips" required:"true" doc:"the anycast VIPs: addresses (/32, /128) or small blocks"`
+	Fate          string         `yaml:"fate" default:"all" enum:"all,any,per-vip" doc:"where servers are vip:PORT: the service is up while all of its VIPs are, while any is, or each VIP is decided on by itself"`
+	Families      string         `yaml:"families" default:"together" enum:"together,apart" doc:"whether the IPv4 and the IPv6 VIPs are decided on together, or each by the servers of their family"`
 	ShortPrefixes bool           `yaml:"short_prefixes" doc:"let a VIP be a prefix shorter than /24 or /48"`
 
 	Order       []string `yaml:"order" doc:"takeover order: node names, the main node first; by default the main node, then its site, then the others, each by hashing"`
@@ -188,6 +190,8 @@ type Service struct {
 	LinkBandwidth map[string]uint32 `yaml:"link_bandwidth" doc:"Mbit/s by node, where it is not the node's link_bandwidth; 0 leaves it out"`
 
 	VIP *ServiceVIP `yaml:"vip" doc:"what differs from the top-level vip"`
+
+	PartOf string `yaml:"-"` // see Of
 }
 
 // Failback says when a node that failed takes the service back.

@@ -13,9 +13,10 @@ func (cfg *Config) DecisionNodes() []services.Node {
 
 // DecisionServices returns the services as the decision sees them.
 func (cfg *Config) DecisionServices() []services.Service {
-	out := make([]services.Service, len(cfg.Services))
-	for i := range cfg.Services {
-		s := &cfg.Services[i]
+	parts := cfg.Parts()
+	out := make([]services.Service, len(parts))
+	for i := range parts {
+		s := &parts[i]
 		out[i] = services.Service{
 			Name: s.Name, Order: s.Order, Announcers: s.AnnouncersN(), PerSite: s.Scope == "site", Priority: s.Priority,
 			Sticky: s.Failback.Mode == "never", KeepDown: s.AllDown == "keep",

@@ -20,6 +20,7 @@ func (v *validator) services() {
 		v.name(p.With("name"), s.Name)
 		unique(v, names, p.With("name"), s.Name, "there is a service %q already", s.Name)
 		v.serviceVIPs(p, s, vips)
+		v.parts(p, s, names)
 		v.order(p, s)
 		v.damping(p, s)
 		v.announcers(p, s)

@@ -202,6 +202,50 @@ var wrongBGP = []struct {
 			`rhid.yaml:17:41: services[0] "atm": link_bandwidth.lb-3: there is no node "lb-3"; did you mean "lb-1"?`,
 		},
 	},
+	{
+		name:  "fate without a check of each VIP",
+		edits: []edit{{"    check: web\n", "    check: web\n    fate: per-vip\n"}},
+		want: []string{
+			`rhid.yaml:17:11: services[0] "atm": fate: per-vip: nothing tells the health of one VIP from that of another; let servers have the address vip:PORT`,
+		},
+	},
+	{
+		name:  "fate and families",
+		edits: []edit{{"    check: web\n", "    check: web\n    fate: per-vip\n    families: apart\n"}},
+		want: []string{
+			`rhid.yaml:18:15: services[0] "atm": families: apart has no use where fate is per-vip`,
+		},
+	},
+	{
+		name:  "VIPs checked that are not there",
+		edits: []edit{{"10.255.0.10/32", "10.255.0.10/32, 10.255.1.0/28"}, {`"10.9.1.1:80", "10.9.1.2:80"`, `"vip:80", "10.9.1.2:80"`}, {"    check: web\n", "    check: web\n    fate: any\n"}},
+		want: []string{
+			`rhid.yaml:13:28: services[0] "atm": vips[1]: the block 10.255.1.0/28 has no address of its own to check as vip`,
+			`rhid.yaml:15:26: services[0] "atm": servers.addresses: vip cannot stand together with other servers`,
+		},
+	},
+	{
+		name:  "VIPs checked that are local only while announced",
+		edits: []edit{{`"10.9.1.1:80", "10.9.1.2:80"`, `"vip:80"`}, {"    check: web\n", "    check: web\n    fate: any\n"}},
+		want: []string{
+			`rhid.yaml:15:14: services[0] "atm": servers: vip: the VIP is on this host only while it is announced, so the check could never go up; set bind to always or never`,
+		},
+	},
+	{
+		name:  "families that cannot be apart",
+		edits: []edit{{"    check: web\n", "    check: web\n    families: apart\n"}},
+		want: []string{
+			`rhid.yaml:17:15: services[0] "atm": families: apart needs VIPs of both families, and there is none of ipv6`,
+		},
+	},
+	{
+		name:  "a family without servers",
+		edits: []edit{{router, router + `, next_hop6: "fd00:1::1"`}, {"10.255.0.10/32", `10.255.0.10/32, "fd00:255::10/128"`}, {"    check: web\n", "    check: web\n    families: apart\n"}, {"name: pos", "name: atm-ipv6"}},
+		want: []string{
+			`rhid.yaml:15:26: services[0] "atm": servers.addresses: has no server of ipv6, and families are apart`,
+			`rhid.yaml:18:11: services[1] "atm-ipv6": name: there is a service "atm-ipv6" already, first in line 12`,
+		},
+	},
 }
 
 func TestWrongBGP(t *testing.T) {

@@ -87,9 +87,10 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 		m.at[s.Name] = i
 	}
 	specs := map[string]bool{}
-	for i := range cfg.Services {
-		if err := m.addService(&cfg.Services[i], specs); err != nil {
-			return nil, fmt.Errorf("service %s: %w", cfg.Services[i].Name, err)
+	parts := cfg.Parts()
+	for i := range parts {
+		if err := m.addService(&parts[i], specs); err != nil {
+			return nil, fmt.Errorf("service %s: %w", parts[i].Name, err)
 		}
 	}
 	if err := m.addLinks(specs); err != nil {

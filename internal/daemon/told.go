@@ -79,7 +79,7 @@ func (s *service) told(m *model, key attrKey) told {
 func (m *model) told(s *service, key attrKey) told {
 	t := told{attrs: m.attrs(s, key)}
 	for _, r := range m.routers {
-		if !r.conf.Tells(s.name) {
+		if !r.conf.Tells(s.conf.Of()) {
 			t.towards.Except = append(t.towards.Except, r.place)
 			continue
 		}
