@@ -59,7 +59,7 @@ func cleanup(ctx context.Context, k stack, s Settings) ([]string, error) {
 			note("address "+a.String(), w.address.dropAddrs(&local{addrs: []addr{a}}))
 		}
 	}
-	if there, err := w.leaseThere(); there || err != nil {
+	if _, there, err := k.leaseStamp(); there || err != nil {
 		a := addr{prefix: leaseAddress(), link: loopback, label: s.Label, proto: uint8(s.Protocol)}
 		note("address "+a.String(), errors.Join(err, w.address.dropAddrs(&local{addrs: []addr{a}})))
 	}

@@ -29,6 +29,7 @@ type fake struct {
 	names   map[int]string
 	refuse  map[string]error // by the text of the operation
 	journal []string         // every change that was tried
+	stamp   uint32           // of the lease
 }
 
 func newFake() *fake {
@@ -166,7 +167,12 @@ func (f *fake) leaseAddr(a addr, life time.Duration) error {
 	}
 	f.as = slices.DeleteFunc(f.as, func(o addr) bool { return o.prefix == a.prefix })
 	f.as = append(f.as, a)
+	f.stamp++
 	return nil
+}
+
+func (f *fake) leaseStamp() (stamp uint32, there bool, err error) {
+	return f.stamp, slices.ContainsFunc(f.as, func(a addr) bool { return a.prefix == leaseAddress() }), nil
 }
 
 func (f *fake) delAddr(a addr) error {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 )
 
-// Guard takes announcement routes out of the kernel when the lease has lapsed. It
+// Guard takes announcement routes out of the kernel when the lease is missed. It
 // runs in a process of its own, whose parent holds the lease: a parent that is
 // dead or stopped cannot do it. parent is closed when the parent is gone; Guard
 // then returns once the routes are out, or once it is clear that another life of
@@ -30,15 +29,11 @@ func guard(ctx context.Context, k stack, s Settings, parent <-chan struct{}, log
 	w := newWorld(k, s, log)
 	ticker := time.NewTicker(leaseLook)
 	defer ticker.Stop()
+	watch := leaseWatch{renewed: time.Now()}
 	var orphaned time.Time
-	missing := 0 // looks in a row; one may be somebody's who took the address, and rhid is about to put it back
 	for {
-		there, err := w.leaseThere()
-		if missing++; there || err != nil {
-			missing = 0
-		}
-		lapsed := missing > 1
-		if lapsed {
+		missed, err := watch.look(k, time.Now())
+		if missed {
 			err = w.takeOut(ctx)
 		}
 		if err != nil {
@@ -46,7 +41,7 @@ func guard(ctx context.Context, k stack, s Settings, parent <-chan struct{}, log
 		}
 		switch {
 		case orphaned.IsZero():
-		case lapsed && err == nil, time.Since(orphaned) > 2*leaseLife:
+		case missed && err == nil, time.Since(orphaned) > 2*leaseLife:
 			return nil
 		}
 		select {
@@ -59,9 +54,27 @@ func guard(ctx context.Context, k stack, s Settings, parent <-chan struct{}, log
 	}
 }
 
-func (w *World) leaseThere() (bool, error) {
-	as, err := w.stack.addrs()
-	return slices.ContainsFunc(as, func(a addr) bool { return a.link == loopback && a.prefix == leaseAddress() }), err
+// leaseWatch is what the guard has seen of the lease.
+type leaseWatch struct {
+	stamp   uint32
+	looked  time.Time
+	renewed time.Time // when the stamp was first seen
+}
+
+// look says whether the lease was missed. A guard that stood still itself, with
+// the whole host as a rule, has missed nothing: whoever goes on first must not
+// count against the other.
+func (l *leaseWatch) look(k stack, now time.Time) (missed bool, err error) {
+	stood := !l.looked.IsZero() && now.Sub(l.looked) > leaseMissed/2
+	l.looked = now
+	stamp, there, err := k.leaseStamp()
+	if err != nil {
+		return false, err
+	}
+	if stood || there && stamp != l.stamp {
+		l.stamp, l.renewed = stamp, now
+	}
+	return now.Sub(l.renewed) >= leaseMissed, nil
 }
 
 // takeOut deletes all announcement routes.
@@ -74,7 +87,7 @@ func (w *World) takeOut(ctx context.Context) error {
 	for _, p := range sortedPrefixes(own) {
 		for _, r := range own[p] {
 			errs = append(errs, w.deleteRoute(r))
-			w.log.Warn("the lease has lapsed: took a route out", "route", r.String())
+			w.log.Warn("the lease was not renewed: took a route out", "route", r.String())
 		}
 	}
 	return errors.Join(errs...)

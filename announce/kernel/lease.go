@@ -16,10 +16,15 @@ import (
 // announcement routes in the main table, which go with it whatever became of
 // rhid. All other routes are taken out by the guard, a process that does nothing
 // but look for the address: see Guard.
+//
+// The kernel counts lives in whole seconds, and a router that runs BIRD takes one
+// more. So the guard does not wait for the address to go: it acts when it has not
+// been renewed for leaseMissed, on the IPv4 routes too.
 const (
-	leaseLife  = 2 * time.Second
-	leaseRenew = 500 * time.Millisecond
-	leaseLook  = 100 * time.Millisecond // how often it is looked at whether to renew, or whether it lapsed
+	leaseLife   = 2 * time.Second
+	leaseRenew  = 500 * time.Millisecond
+	leaseMissed = 1100 * time.Millisecond
+	leaseLook   = 50 * time.Millisecond // how often it is looked at whether to renew, or whether it was missed
 )
 
 // leaseAddress is the address of the lease.
@@ -36,7 +41,7 @@ var errNoLease = errors.New("the lease has lapsed, as this process stood still o
 // held says whether the lease lives, and will for a moment.
 func (l *lease) held() bool {
 	at := l.renewed.Load()
-	return at != nil && time.Since(*at) < leaseLife-leaseRenew
+	return at != nil && time.Since(*at) < leaseMissed-4*leaseLook
 }
 
 // wanted says whether there is anything to lease.
@@ -49,6 +54,7 @@ func (w *World) KeepLease(ctx context.Context, alive func() bool, first func()) 
 	defer ticker.Stop()
 	var failed string
 	stolen := false // by somebody, before its time
+	begun := false
 	for {
 		at := w.lease.renewed.Load()
 		if c := w.conf.Load(); c.leased() && (at == nil || stolen || time.Since(*at) >= leaseRenew && alive()) {
@@ -57,12 +63,13 @@ func (w *World) KeepLease(ctx context.Context, alive func() bool, first func()) 
 			case err != nil && err.Error() != failed:
 				failed = err.Error()
 				w.log.Error("the lease of the announcement routes was not renewed", "error", err)
-			case err == nil && at == nil:
-				first()
-				fallthrough
 			case err == nil:
 				failed = ""
 			}
+		}
+		if !begun && w.lease.held() {
+			begun = true
+			first()
 		}
 		select {
 		case <-ctx.Done():

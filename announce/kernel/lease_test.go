@@ -188,8 +188,15 @@ func (s *shared) lapse() {
 	s.as = nil
 }
 
-// guarded is a guard over a kernel with a lease and announcements.
-func guarded(t *testing.T) (k *shared, parent chan struct{}, done chan error) {
+func (s *shared) leaseStamp() (stamp uint32, there bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fake.leaseStamp()
+}
+
+// guarded is a guard over a kernel with announcements, and a lease that is renewed
+// until stop is called.
+func guarded(t *testing.T) (k *shared, stop func(), parent chan struct{}, done chan error) {
 	t.Helper()
 	k, parent, done = &shared{fake: newFake()}, make(chan struct{}), make(chan error, 1)
 	w := leasedWorld(k)
@@ -199,25 +206,40 @@ func guarded(t *testing.T) (k *shared, parent chan struct{}, done chan error) {
 	settle(t, w.route, want4(100, 0))
 	settle(t, w.route, want6(100))
 	settle(t, w.address, local4(announce.LocalAnyIP))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_ = w.KeepLease(ctx, func() bool { return true }, func() {}) // it returns nil
+	}()
 	go func() {
 		done <- guard(t.Context(), k, testSettings(), parent, slog.New(slog.DiscardHandler))
 	}()
 	<-time.After(time.Minute)
 	synctest.Wait()
-	wantDump(t, k,
-		"route 10.255.0.10/32 dev lo src 169.254.151.1 table 254 proto 151 metric 100",
-		"route fd00:255::10/128 dev lo table 254 proto 151 metric 100",
-		"route local 10.255.0.10/32 dev lo table 255 proto 151 metric 1024")
-	return k, parent, done
+	wantDump(t, k, leasedDump...)
+	return k, cancel, parent, done
+}
+
+// leasedDump is what guarded has in the kernel; what the guard leaves is last.
+var leasedDump = []string{
+	"route 10.255.0.10/32 dev lo src 169.254.151.1 table 254 proto 151 metric 100",
+	"route fd00:255::10/128 dev lo table 254 proto 151 metric 100",
+	"route local 10.255.0.10/32 dev lo table 255 proto 151 metric 1024",
 }
 
 func TestGuardTakesRoutesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, parent, done := guarded(t)
-		k.lapse()
-		<-time.After(2 * leaseLook)
+		k, stop, parent, done := guarded(t)
+		k.lapse() // somebody took the address: it is back at the next renewal
+		<-time.After(leaseMissed)
 		synctest.Wait()
-		wantDump(t, k, "route local 10.255.0.10/32 dev lo table 255 proto 151 metric 1024")
+		wantDump(t, k, leasedDump...)
+		stop()
+		<-time.After(leaseMissed - leaseRenew - leaseLook)
+		synctest.Wait()
+		wantDump(t, k, leasedDump...)
+		<-time.After(leaseRenew + 2*leaseLook)
+		synctest.Wait()
+		wantDump(t, k, leasedDump[2:]...)
 		<-time.After(time.Minute)
 		select {
 		case err := <-done:
@@ -233,16 +255,15 @@ func TestGuardTakesRoutesOut(t *testing.T) {
 
 func TestGuardOfADeadParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, parent, done := guarded(t)
+		k, stop, parent, done := guarded(t)
 		died := time.Now()
+		stop()
 		close(parent)
-		<-time.After(leaseLife)
-		k.lapse()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		wantDump(t, k, "route local 10.255.0.10/32 dev lo table 255 proto 151 metric 1024")
-		if took := time.Since(died); took > leaseLife+3*leaseLook {
+		wantDump(t, k, leasedDump[2:]...)
+		if took := time.Since(died); took > leaseMissed+2*leaseLook {
 			t.Errorf("took %v", took)
 		}
 	})
@@ -252,14 +273,39 @@ func TestGuardOfADeadParent(t *testing.T) {
 // after the routes now.
 func TestGuardGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, parent, done := guarded(t)
-		before := dump(k)
+		k, stop, parent, done := guarded(t)
 		close(parent)
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if diff := cmp.Diff(before, dump(k)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		wantDump(t, k, leasedDump...)
+		stop()
+		synctest.Wait()
 	})
+}
+
+// TestGuardThatStoodStill has the whole host stand still: the guard counts from
+// when it goes on.
+func TestGuardThatStoodStill(t *testing.T) {
+	k := newFake()
+	if err := k.leaseAddr(addr{prefix: leaseAddress()}, leaseLife); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	w := leaseWatch{renewed: now}
+	for i, step := range []struct {
+		after  time.Duration
+		missed bool
+	}{{0, false}, {leaseLook, false}, {10 * time.Second, false}, {leaseMissed / 2, false}, {leaseMissed/2 - leaseLook, false}, {leaseLook, true}, {leaseLook, true}} {
+		now = now.Add(step.after)
+		if missed, err := w.look(k, now); missed != step.missed || err != nil {
+			t.Errorf("look %d: missed %v, %v, want %v", i, missed, err, step.missed)
+		}
+	}
+	if err := k.leaseAddr(addr{prefix: leaseAddress()}, leaseLife); err != nil {
+		t.Fatal(err)
+	}
+	if missed, err := w.look(k, now.Add(leaseLook)); missed || err != nil {
+		t.Errorf("renewed: missed %v, %v", missed, err)
+	}
 }

@@ -71,6 +71,25 @@ func (k *rtnetlink) leaseAddr(a addr, life time.Duration) error {
 	return err
 }
 
+// leaseStamp returns the kernel's time of the last update, in hundredths of a
+// second.
+func (k *rtnetlink) leaseStamp() (stamp uint32, there bool, err error) {
+	msgs, err := k.dump(unix.RTM_GETADDR, unix.RTM_NEWADDR, nl.NewIfAddrmsg(unix.AF_INET))
+	if err != nil {
+		return 0, false, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, m := range msgs {
+		if a, ok := parseAddr(m); ok && a.link == loopback && a.prefix == leaseAddress() {
+			info := attribute(m[unix.SizeofIfAddrmsg:], unix.IFA_CACHEINFO)
+			if len(info) < unix.SizeofIfaCacheinfo {
+				return 0, true, nil
+			}
+			return nl.DeserializeIfaCacheInfo(info).Tstamp, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
 // delAddr leaves it to the kernel to compare the label in IPv4. In IPv6 the
 // kernel compares nothing, so the address is read first.
 func (k *rtnetlink) delAddr(a addr) error {

@@ -41,6 +41,9 @@ type stack interface {
 	// leaseAddr adds the address or has it live for life from now, in whole
 	// seconds.
 	leaseAddr(a addr, life time.Duration) error
+	// leaseStamp says whether the address of the lease is there, with a number
+	// that is another after each leaseAddr.
+	leaseStamp() (stamp uint32, there bool, err error)
 	// delAddr deletes the address if it still carries the mark that a has,
 	// EADDRNOTAVAIL if not.
 	delAddr(a addr) error

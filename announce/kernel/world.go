@@ -55,6 +55,11 @@ func Open(s Settings, log *slog.Logger) (*World, error) {
 	if w.sub, err = subscribe(netns.None()); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
+	if c := w.conf.Load(); c.leased() {
+		// What an earlier life left is to be adopted, and may have little time
+		// left. A failure is told by KeepLease.
+		_ = w.renewLease(c)
+	}
 	return w, nil
 }
 

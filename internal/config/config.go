@@ -78,7 +78,7 @@ type Kernel struct {
 	Tiers       []int         `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
 	Readback    Readback      `yaml:"readback" doc:"whether a route counts as announced only when the routing daemon beside rhid has it in its OSPF database"`
 	Spacing     time.Duration `yaml:"spacing" min:"1ms" max:"1m" doc:"least time between two changes of one VIP's route, because routers drop an LSA that comes too soon; 1.1s by default, 5.1s where readback.from has bird; a withdraw waits 1.1s at the most, and not at all after a quiet time"`
-	Lease       bool          `yaml:"lease" default:"true" doc:"the routes leave the kernel 2s after the daemon died or hung"`
+	Lease       bool          `yaml:"lease" default:"true" doc:"the routes leave the kernel within two seconds when the daemon dies or hangs"`
 	WitnessHold time.Duration `yaml:"witness_hold" default:"10s" max:"1h" doc:"how long nothing moves when gossip lost a node whose route the routers still have"`
 }
 

@@ -1,8 +1,11 @@
 package routerconf
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
+
+	"rhid/internal/config"
 )
 
 // birdBGP is a router that runs BIRD 2.
@@ -12,6 +15,9 @@ func birdBGP(t *text, r router) {
 	t.line("# nothing else. `graceful restart off`, or a VIP whose host has died may stay.")
 	birdFilter(t, "rhid_vips4", four)
 	birdFilter(t, "rhid_vips6", six)
+	if b := r.fastest(); b != nil {
+		birdBFD(t, b)
+	}
 	for i, s := range r.sessions {
 		birdSession(t, r, s, i+1, len(four), len(six))
 	}
@@ -32,6 +38,17 @@ func list(ps []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
+// birdBFD is the protocol that sessions with `bfd on` use.
+func birdBFD(t *text, b *config.BFD) {
+	timers := fmt.Sprintf("min rx interval %d ms; min tx interval %d ms; multiplier %d;",
+		milliseconds(b.Interval), milliseconds(b.Interval), b.Multiplier)
+	t.line("protocol bfd rhid_bfd {\n  interface \"*\" { %s };\n  multihop { %s };\n}", timers, timers)
+	if b.Auth != "" {
+		t.line("# and in both: authentication %s; password \"…\" { id %d; }; with the key in %s on the hosts",
+			strings.ReplaceAll(b.Auth, "-", " "), b.KeyID, b.KeyFile)
+	}
+}
+
 func birdSession(t *text, r router, s session, number, four, six int) {
 	o := s.router
 	t.line("protocol bgp rhid%d { # %s", number, s.node)
@@ -41,6 +58,9 @@ func birdSession(t *text, r router, s session, number, four, six int) {
 	t.line("  keepalive time %d;", seconds(o.Keepalive))
 	t.line("  connect delay time 1;\n  connect retry time 1;\n  error wait time 1, 2;")
 	t.line("  graceful restart off;")
+	if o.BFD != nil {
+		t.line("  bfd on;")
+	}
 	switch {
 	case o.TTLSecurity:
 		t.line("  ttl security on;")

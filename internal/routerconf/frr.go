@@ -70,6 +70,9 @@ func frrNeighbour(t *text, s session) {
 	case s.hasPassword():
 		t.line(" ! neighbor %s password %s", a, s.passwordIs())
 	}
+	if b := r.BFD; b != nil { // bfdd must run: bfdd=yes in /etc/frr/daemons
+		t.line(" neighbor %s bfd %d %d %d", a, b.Multiplier, milliseconds(b.Interval), milliseconds(b.Interval))
+	}
 	if s.extended() {
 		t.line(" neighbor %s capability extended-nexthop", a)
 	}

@@ -211,6 +211,20 @@ func prefixLimit(n int) int { return 2*n + 10 }
 
 func seconds(d time.Duration) int { return int(d / time.Second) }
 
+func milliseconds(d time.Duration) int { return int(d / time.Millisecond) }
+
+// fastest returns the BFD settings with the shortest interval of all sessions,
+// nil if none has BFD.
+func (r *router) fastest() *config.BFD {
+	var out *config.BFD
+	for _, s := range r.sessions {
+		if b := s.router.BFD; b != nil && (out == nil || b.Interval < out.Interval) {
+			out = b
+		}
+	}
+	return out
+}
+
 // text is written line by line.
 type text struct{ strings.Builder }
 

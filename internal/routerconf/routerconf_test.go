@@ -16,7 +16,7 @@ sites:
   - name: beijing
     routers:
       - {name: tor, address: 10.1.0.1, asn: 65001, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv4]}
-      - {name: far, address: "fd00::1", asn: 65001, multihop: 3, services: [atm]}
+      - {name: far, address: "fd00::1", asn: 65001, multihop: 3, services: [atm], bfd: {interval: 100ms}}
 nodes:
   - {name: lb1, site: beijing, address: 10.1.0.11}
   - {name: lb2, site: beijing, address: 10.1.0.12}
@@ -55,7 +55,7 @@ func TestWrite(t *testing.T) {
 		},
 		{
 			"frr, with passwords", "", Options{For: FRR, Via: "bgp", Node: "lb2", Password: secret},
-			[]string{" neighbor 10.1.0.12 password secret\n", " neighbor 10.1.0.12 ebgp-multihop 3\n", "  neighbor 10.1.0.12 maximum-prefix 12\n"},
+			[]string{" neighbor 10.1.0.12 password secret\n", " neighbor 10.1.0.12 ebgp-multihop 3\n", " neighbor 10.1.0.12 bfd 3 100 100\n", "  neighbor 10.1.0.12 maximum-prefix 12\n"},
 			[]string{"10.1.0.11 "},
 		},
 		{
@@ -66,19 +66,19 @@ func TestWrite(t *testing.T) {
 		{
 			"bird", "", Options{For: BIRD, Via: "bgp", Password: secret},
 			[]string{
-				"  neighbor 10.1.0.11 as 65010;\n", "  password \"secret\";\n", "  multihop 3;\n", "  ttl security on;\n",
+				"  neighbor 10.1.0.11 as 65010;\n", "  password \"secret\";\n", "  multihop 3;\n", "  ttl security on;\n", "  bfd on;\n", "  multihop { min rx interval 100 ms; min tx interval 100 ms; multiplier 3; };\n",
 				"filter rhid_vips4 { if net ~ [ 10.255.0.10/32, 10.255.0.11/32 ] then accept; reject; }\n",
 			},
 			[]string{"10.255.0.20"},
 		},
 		{
 			"cisco", "", Options{For: Cisco, Via: "bgp"},
-			[]string{" neighbor 10.1.0.11 ttl-security hops 1\n", "  neighbor 10.1.0.11 prefix-list RHID-VIPS out\n", " neighbor 10.1.0.11 timers 1 3\n"},
+			[]string{" neighbor 10.1.0.11 ttl-security hops 1\n", "  neighbor 10.1.0.11 prefix-list RHID-VIPS out\n", " neighbor 10.1.0.11 timers 1 3\n", " neighbor 10.1.0.11 fall-over bfd\n"},
 			nil,
 		},
 		{
 			"huawei", "", Options{For: Huawei, Via: "bgp"},
-			[]string{" peer 10.1.0.11 as-number 65010\n", " peer 10.1.0.11 valid-ttl-hops 1\n", "ip ip-prefix RHID-VIPS index 10 permit 10.255.0.10 32\n", "  peer 10.1.0.11 ip-prefix RHID-VIPS export\n"},
+			[]string{" peer 10.1.0.11 as-number 65010\n", " peer 10.1.0.11 valid-ttl-hops 1\n", "ip ip-prefix RHID-VIPS index 10 permit 10.255.0.10 32\n", "  peer 10.1.0.11 ip-prefix RHID-VIPS export\n", " peer 10.1.0.11 bfd enable\n"},
 			nil,
 		},
 		{

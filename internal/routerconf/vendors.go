@@ -43,6 +43,10 @@ func ciscoNeighbour(t *text, s session) {
 	a, r := s.address, s.router
 	t.line(" neighbor %s remote-as %d\n neighbor %s description rhid on %s", a, s.asn, a, s.node)
 	t.line(" neighbor %s timers %d %d", a, seconds(r.Keepalive), seconds(r.Hold))
+	if b := r.BFD; b != nil {
+		t.line(" neighbor %s fall-over bfd", a)
+		t.line(" ! and at the interface: bfd interval %d min_rx %d multiplier %d", milliseconds(b.Interval), milliseconds(b.Interval), b.Multiplier)
+	}
 	switch {
 	case r.TTLSecurity:
 		t.line(" neighbor %s ttl-security hops 1", a)
@@ -99,6 +103,10 @@ func huaweiNeighbour(t *text, s session) {
 	a, r := s.address, s.router
 	t.line(" peer %s as-number %d\n peer %s description rhid on %s", a, s.asn, a, s.node)
 	t.line(" peer %s timer keepalive %d hold %d\n peer %s timer connect-retry 1", a, seconds(r.Keepalive), seconds(r.Hold), a)
+	if b := r.BFD; b != nil {
+		t.line(" peer %s bfd min-tx-interval %d min-rx-interval %d detect-multiplier %d", a, milliseconds(b.Interval), milliseconds(b.Interval), b.Multiplier)
+		t.line(" peer %s bfd enable", a)
+	}
 	switch {
 	case r.TTLSecurity:
 		t.line(" peer %s valid-ttl-hops 1", a)

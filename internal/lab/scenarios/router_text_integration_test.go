@@ -23,11 +23,12 @@ func TestRouterText(t *testing.T) {
 		"address: 10.1.2.2,": "10.1.2.1", `address: "fd00:1:2::2",`: "fd00:1:2::1",
 	} {
 		was := text
-		if text = strings.Replace(text, router, router+` source: "`+source+`",`, 1); text == was {
+		if text = strings.Replace(text, router, router+` source: "`+source+`", bfd: {interval: 300ms},`, 1); text == was {
 			t.Fatalf("the shipped configuration has no router with %s", router)
 		}
 	}
 	s.configure(text)
+	s.torFRR.Must("/usr/lib/frr/bfdd", "-d")
 	s.frrBGP()
 	s.birdBGP()
 	s.frrOSPF()
@@ -41,6 +42,12 @@ func TestRouterText(t *testing.T) {
 			}
 		}
 	}
+	s.WaitFor("BFD of tor-frr", siteUp, func() bool {
+		return strings.Count(s.torFRR.Must("vtysh", "-c", "show bfd peers json"), `"status":"up"`) == 2
+	})
+	s.WaitFor("BFD of tor-bird", siteUp, func() bool {
+		return strings.Count(s.torBird.Must("birdc", "show", "bfd", "sessions"), " Up ") == 2
+	})
 	for _, v := range []string{siteCounter, siteCounter6} {
 		frr, _ := s.coreFRR.OSPFCost(v)
 		bird, _ := s.coreBird.OSPFCost(v)
