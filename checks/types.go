@@ -32,6 +32,7 @@ func Types() []Type {
 		{Name: "tls", Doc: "makes a TLS handshake and looks at the certificate: chain, name, and days that are left", New: func() Options { return new(TLSOptions) }},
 		{Name: "dns", Doc: "asks a name server over UDP or TCP, and looks at the records it answers", New: func() Options { return new(DNSOptions) }},
 		{Name: "bfd", Doc: "asks whether the BFD session with a router is up", New: func() Options { return new(BFDOptions) }},
+		{Name: "radius", Doc: "asks a RADIUS server to let a user in, or for its status, and verifies that the answer is its own", New: func() Options { return new(RADIUSOptions) }},
 	}
 }
 

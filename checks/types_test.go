@@ -54,7 +54,7 @@ func TestNeedsTarget(t *testing.T) {
 		"grpc": TargetPort, "iso8583": TargetPort, "postgres": TargetPort, "mysql": TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort, "report": TargetNone, "tcp-diag": TargetPort, "capture": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
-		"dns": TargetPort,
+		"dns": TargetPort, "radius": TargetPort,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -71,6 +71,8 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Send = "x"
 		case *DNSOptions:
 			o.Query = "a.example"
+		case *RADIUSOptions:
+			o.Secret, o.User = "x", "x"
 		case *InterfaceOptions:
 			o.Device = "eth0"
 		case *RouteOptions:
@@ -134,6 +136,12 @@ func TestProblems(t *testing.T) {
 		{"held TLS", &HeldOptions{TLS: true, CertFile: "c"}, []string{"key_file: is missing"}},
 		{"tls days", &TLSOptions{WarnDays: 7, FailDays: 7}, []string{"fail_days: 7 must be below warn_days 7"}},
 		{"tls has those of all", &TLSOptions{SkipVerify: true, CAFile: "c"}, []string{"ca_file: has no effect"}},
+		{"radius nothing", &RADIUSOptions{}, []string{"secret: is missing", "user: is missing"}},
+		{"radius all wrong", &RADIUSOptions{Request: "acct", Secret: "s", SecretFile: "f", Password: "p", PasswordFile: "f", Auth: "eap", Expect: "nothing", NASID: strings.Repeat("x", 254)},
+			[]string{`request: "acct" is neither`, "secret_file: cannot stand", "password_file: cannot stand", `auth: "eap" is neither`, `expect: "nothing" is not`, "nas_identifier: has 254 bytes"}},
+		{"radius status", &RADIUSOptions{Request: "status", Secret: "s", User: "u", Password: "p", Expect: "reject"},
+			[]string{"user: has no effect", "password: has no effect", "expect: cannot be reject"}},
+		{"radius long password", &RADIUSOptions{Secret: "s", User: "u", Password: strings.Repeat("x", 129)}, []string{"password: is longer than the 128 bytes"}},
 		{"dns nothing", &DNSOptions{}, []string{"query: is missing"}},
 		{"dns all wrong", &DNSOptions{Query: "a..b", Record: "ANY", ExpectRcode: "FINE", Transport: "doh", Match: "prefix"},
 			[]string{`query: "a..b" is not`, `record: "ANY" is not`, `expect_rcode: "FINE" is not`, `transport: "doh" is neither`, `match: "prefix" is neither`}},

@@ -9,8 +9,8 @@ func TestUDPSicknesses(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		ipCommand(t, "ip link set lo up")
 		pong := startServer(t, "udp 7001", "socat", "-T2", "UDP4-RECVFROM:7001,fork", "SYSTEM:read x; echo PONG $x")
-		startServer(t, "udp 7002", "socat", "-T2", "UDP4-RECVFROM:7002,fork", "SYSTEM:sleep 1; echo PONG")
-		startServer(t, "udp 7003", "socat", "-T2", "UDP4-RECVFROM:7003,fork", "SYSTEM:echo ERR busy")
+		startServer(t, "udp 7002", "socat", "-T2", "UDP4-RECVFROM:7002,fork", "SYSTEM:head -c 1 >/dev/null; sleep 1; echo PONG")
+		startServer(t, "udp 7003", "socat", "-T2", "UDP4-RECVFROM:7003,fork", "SYSTEM:head -c 1 >/dev/null; echo ERR busy")
 		startServer(t, "udp 7004", "socat", "-u", "UDP4-RECV:7004", "OPEN:/dev/null")
 		ping := &UDPOptions{Send: "PING\n", Expect: "PONG PING", Match: "prefix"}
 		oneWay := &UDPOptions{Send: "<14>test", Silence: "ok"}

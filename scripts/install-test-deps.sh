@@ -21,6 +21,7 @@ bird2           birdc
 haproxy         haproxy
 socat           socat
 openssl         openssl
+freeradius      freeradius
 dnsmasq-base    dnsmasq
 postgresql      pg_createcluster
 mariadb-server  mariadbd

@@ -98,6 +98,21 @@ var wrongChecks = []struct {
 		},
 	},
 	{
+		check: "{type: radius, secret: s3cret, secret_file: /etc/rhid/radius.secret, user: probe, expect: maybe}",
+		want: []string{
+			"rhid.yaml:10:52: checks.web.secret_file: cannot stand together with secret; use one of them",
+			`rhid.yaml:10:98: checks.web.expect: "maybe" is not one of accept, reject, any`,
+		},
+		schema: true,
+	},
+	{
+		check: "{type: radius, request: status, user: probe}",
+		want: []string{
+			"rhid.yaml:10:8: checks.web.secret: is missing; use secret or secret_file",
+			"rhid.yaml:10:46: checks.web.user: has no effect with request: status",
+		},
+	},
+	{
 		check: "{type: dns, transport: https}",
 		want: []string{
 			"rhid.yaml:10:8: checks.web.query: is required",
