@@ -99,7 +99,7 @@ func (c *Config) term(s *Service, r *CheckRef) checks.Term {
 	if r.Group == nil {
 		name, check := c.checkOf(s, r)
 		typ, _ := typeOf(check.Type)
-		return checks.Term{Check: name, Silent: typ.Passive && !check.MayRaise, Dependency: dependencyOf(check)}
+		return checks.Term{Check: name, Silent: typ.Passive && !check.MayRaise, Dependency: check.Depends()}
 	}
 	g := r.Group
 	out := checks.Term{}
@@ -123,7 +123,8 @@ func (c *Config) term(s *Service, r *CheckRef) checks.Term {
 	return out
 }
 
-func dependencyOf(c *Check) checks.Dependency {
+// Depends says what fails when the check fails.
+func (c *Check) Depends() checks.Dependency {
 	switch c.Dependency {
 	case "local":
 		return checks.DependsLocal

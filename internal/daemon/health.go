@@ -64,13 +64,12 @@ func (l *loop) observe(s *service, now time.Time) {
 		l.degraded[s.name] = now
 	}
 	h, code := s.health(&out)
-	why := out.Detail
-	if h >= services.HealthLimited {
-		if text, lost := l.lostLink(s, effectDown); lost {
-			h, code, why = services.HealthDown, services.CodeLinkDown, text
-		}
+	reason := services.Reason{Code: code, Evidence: out.Detail}
+	if k := l.lostLink(s, effectDown); k != nil && h >= services.HealthLimited {
+		h, reason, out.Blame = services.HealthDown, l.whyLost(k), k.blame
+		l.outcomes[s.name] = out
 	}
-	l.trackers[s.name].Observe(h, services.Reason{Code: code, Evidence: why}, now)
+	l.trackers[s.name].Observe(h, reason, now)
 }
 
 // health is what an outcome means for the service on this node.

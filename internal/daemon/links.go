@@ -21,6 +21,7 @@ const (
 type link struct {
 	conf    config.Link
 	members []string // IDs of its checks, one for each address
+	blame   checks.Dependency
 }
 
 // watched is what the loop knows of a link, or of the node's overload.
@@ -33,8 +34,8 @@ type watched struct {
 // addLinks builds this node's links and the check of its overload.
 func (m *model) addLinks(specs map[string]bool) error {
 	for _, c := range m.cfg.LinksOf(m.self.Name) {
-		l := &link{conf: c}
 		check := m.cfg.CheckOfLink(&c)
+		l := &link{conf: c, blame: check.Depends()}
 		targets := c.Addresses
 		if targets == nil {
 			targets = []string{check.Address}
@@ -147,15 +148,20 @@ func (l *loop) observeOverload(now time.Time, touched map[string]bool) {
 	l.journal.add(control.Event{Time: now, Kind: "node", Subject: l.m.self.Name, What: what, Code: code, Detail: seen.detail})
 }
 
-// lostLink names a link with the given effect that is down and that the
-// service depends on; ok is false where there is none.
-func (l *loop) lostLink(s *service, effect string) (why string, ok bool) {
+// lostLink returns a link with the given effect that is down and that the
+// service depends on, nil where there is none.
+func (l *loop) lostLink(s *service, effect string) *link {
 	for _, k := range l.m.links {
 		if k.conf.Effect == effect && k.conf.Concerns(s.conf) && l.links[k.conf.Name].state == checks.Down {
-			return "link " + k.conf.Name + " is down: " + l.links[k.conf.Name].detail, true
+			return k
 		}
 	}
-	return "", false
+	return nil
+}
+
+// whyLost is a link that is down as the reason of a service's readiness.
+func (l *loop) whyLost(k *link) services.Reason {
+	return services.Reason{Code: services.CodeLinkDown, Evidence: "link " + k.conf.Name + " is down: " + l.links[k.conf.Name].detail}
 }
 
 // spared makes this node a last resort for a service when a link is down that
@@ -165,10 +171,10 @@ func (l *loop) spared(s *service, st services.State) services.State {
 	if st.Readiness != services.Ready {
 		return st
 	}
-	why, lost := l.lostLink(s, effectStandby)
+	k := l.lostLink(s, effectStandby)
 	switch {
-	case lost:
-		st.Readiness, st.Reason = services.Standby, services.Reason{Code: services.CodeLinkDown, Evidence: why}
+	case k != nil:
+		st.Readiness, st.Reason = services.Standby, l.whyLost(k)
 	case l.overload.state == checks.Down && !l.acts[s.name].announcing():
 		st.Readiness = services.Standby
 		st.Reason = services.Reason{Code: services.CodeOverloaded, Evidence: "overloaded, and takes nothing more over: " + l.overload.detail}
