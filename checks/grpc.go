@@ -9,7 +9,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,8 +19,9 @@ import (
 )
 
 const (
-	grpcMessageLimit = 64 << 10 // bytes of an answer
-	grpcHeaderLimit  = 64 << 10 // bytes of its headers
+	grpcMessageLimit = 64 << 10  // bytes of an answer
+	grpcHeaderLimit  = 64 << 10  // bytes of its headers
+	grpcBytesLimit   = 256 << 10 // bytes of all that comes
 )
 
 // GRPCOptions are the settings of a grpc check: one call of Check of
@@ -100,7 +100,7 @@ func (p *grpcProbe) probe(ctx context.Context) Result {
 		return f.result("")
 	}
 	defer conn.Close()
-	heard := &listeningConn{Conn: conn}
+	heard := &heardConn{Conn: conn, left: grpcBytesLimit}
 	client, err := grpc.NewClient("passthrough:///"+p.authority,
 		grpc.WithAuthority(p.authority),
 		grpc.WithTransportCredentials(p.credentials()),
@@ -209,42 +209,3 @@ func (s secured) Info() credentials.ProtocolInfo {
 
 // Clone implements credentials.TransportCredentials.
 func (s secured) Clone() credentials.TransportCredentials { return s }
-
-// listeningConn remembers the error that ended a connection, of which the
-// library only says a part.
-type listeningConn struct {
-	net.Conn
-	mu    sync.Mutex
-	given bool
-	ended error
-}
-
-// once gives the connection out, one time only.
-func (c *listeningConn) once(context.Context, string) (net.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.given {
-		return nil, errors.New("a probe has one connection")
-	}
-	c.given = true
-	return c, nil
-}
-
-// Read implements net.Conn.
-func (c *listeningConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err != nil {
-		c.mu.Lock()
-		if c.ended == nil {
-			c.ended = err
-		}
-		c.mu.Unlock()
-	}
-	return n, err
-}
-
-func (c *listeningConn) err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ended
-}

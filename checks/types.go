@@ -17,6 +17,7 @@ func Types() []Type {
 		{Name: "exec", Doc: "runs a command and takes its exit status as Nagios plugins mean it", New: func() Options { return new(ExecOptions) }},
 		{Name: "grpc", Doc: "asks a gRPC server for its health (grpc.health.v1), with or without TLS", New: func() Options { return new(GRPCOptions) }},
 		{Name: "iso8583", Doc: "sends a network management request (0800) of ISO 8583 and looks at the response (0810)", New: func() Options { return new(ISO8583Options) }},
+		{Name: "ldap", Doc: "binds to an LDAP server, or reads an entry of it or its root DSE; plain, StartTLS or ldaps", New: func() Options { return new(LDAPOptions) }},
 		{Name: "postgres", Doc: "begins to log in to PostgreSQL and tells whether it accepts connections", New: func() Options { return new(PostgresOptions) }},
 		{Name: "mysql", Doc: "logs in to MySQL or MariaDB without a password and tells whether it accepts connections", New: func() Options { return new(MySQLOptions) }},
 		{Name: "udp", Doc: "sends a datagram and looks at the one that comes back", New: func() Options { return new(UDPOptions) }},

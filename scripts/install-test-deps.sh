@@ -25,6 +25,7 @@ freeradius      freeradius
 dnsmasq-base    dnsmasq
 postgresql      pg_createcluster
 mariadb-server  mariadbd
+slapd           slapd
 iproute2        ip
 iproute2        ss
 nftables        nft

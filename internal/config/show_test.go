@@ -84,6 +84,17 @@ func TestShow(t *testing.T) {
 	}
 }
 
+func TestShowHidesSecrets(t *testing.T) {
+	cfg := mustParse(t, strings.Replace(right, "{type: http, interval: 1s}", "{type: ldap, bind_dn: cn=rhid, password: s3cret}", 1))
+	shown, err := Show(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(shown), "s3cret") || !strings.Contains(string(shown), "    password: \"********\"\n") {
+		t.Errorf("the password is shown, or nothing in its place:\n%s", shown)
+	}
+}
+
 func TestDigestTellsChanges(t *testing.T) {
 	first := mustParse(t, right).Digest()
 	if len(first) != 64 {

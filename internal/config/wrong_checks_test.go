@@ -70,6 +70,21 @@ var wrongChecks = []struct {
 		schema: true,
 	},
 	{
+		check: "{type: ldap, tls: tls, bind_dn: \"cn=rhid,dc=bank\", base: bank}",
+		want: []string{
+			`rhid.yaml:10:26: checks.web.tls: "tls" is not one of none, starttls, ldaps`,
+			`rhid.yaml:10:40: checks.web.bind_dn: needs password or password_file: a bind without one proves nothing (RFC 4513, 5.1.2)`,
+			`rhid.yaml:10:65: checks.web.base: "bank" is not a distinguished name: DN ended with incomplete type, value pair`,
+		},
+		schema: true,
+	},
+	{
+		check: "{type: ldap, bind_dn: cn=rhid, password: s3cret, password_file: /etc/rhid/x}",
+		want: []string{
+			`rhid.yaml:10:72: checks.web.password_file: cannot stand together with password; use one of them`,
+		},
+	},
+	{
 		check:  "{type: grpc, tls: maybe}",
 		want:   []string{`rhid.yaml:10:26: checks.web.tls: must be true or false, not "maybe"`},
 		schema: true,
