@@ -29,6 +29,9 @@ func (v *validator) via(p strict.Path, s *Service) {
 	for i, backend := range s.Via {
 		unique(v, seen, at.With(i), backend, "%s is there twice", backend)
 	}
+	if vip := v.cfg.VIPOf(s); s.HasVia(ViaKernel) && vip.Mode == "address" && vip.Bind != "never" && slices.Contains(v.cfg.Kernel.Readback.From, "frr") {
+		v.fail(at, "kernel with vip.mode address: FRR, in kernel.readback.from, prefers the connected route of the address and exports nothing; use anyip")
+	}
 	reached := false
 	if s.HasVia(ViaBGP) {
 		reached = v.viaBGP(p, s)

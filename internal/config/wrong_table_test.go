@@ -778,6 +778,13 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "address beside FRR",
+		edits: []edit{{"    check: web\n", "    check: web\n    via: [kernel]\n    vip: {mode: address}\n"}, {"", "kernel: {readback: {from: [frr]}}\n"}},
+		want: []string{
+			`rhid.yaml:17:10: services[0] "atm": via: kernel with vip.mode address: FRR, in kernel.readback.from, prefers the connected route of the address and exports nothing; use anyip`,
+		},
+	},
+	{
 		name:  "kernel read-back",
 		edits: []edit{{"", "kernel: {readback: {from: [frr, bird, frr, gated], interval: 100ms, bird_socket: bird.ctl}}\n"}},
 		want: []string{
