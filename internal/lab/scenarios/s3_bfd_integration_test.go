@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"rhid/internal/control"
 	"rhid/internal/lab"
 )
 
@@ -127,14 +128,8 @@ func (s *bfdSite) start() {
 	text := strings.ReplaceAll(s.shipped(), "families: [ipv", "bfd: {interval: 100ms, multiplier: 3}, families: [ipv")
 	s.rhid = s.run(text)
 	s.settled()
-	s.WaitFor("BFD with every router", siteUp, func() bool {
-		up := 0
-		for _, n := range s.status().Neighbours {
-			if n.Established && n.BFD != nil && n.BFD.State == "up" && n.BFD.DetectionMS == 300 {
-				up++
-			}
-		}
-		return up == 4
+	s.until("BFD with every router", func(n control.Neighbour) bool {
+		return n.Established && n.BFD.State == "up" && n.BFD.DetectionMS == 300
 	})
 	time.Sleep(500 * time.Millisecond) // BIRD takes an answer to a poll into account at its next packet
 	for _, w := range s.watches {
