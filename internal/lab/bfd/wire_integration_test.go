@@ -44,6 +44,7 @@ func listen(t *testing.T, n *lab.Node) *wire {
 		const everything = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in network order
 		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, everything); err == nil {
 			f = os.NewFile(uintptr(fd), "packets")
+			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 		}
 	})
 	if err != nil {
@@ -68,13 +69,13 @@ func (w *wire) read(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 2048)
+	buf, oob := make([]byte, 2048), make([]byte, 128)
 	for {
-		var n int
+		var n, oobn int
 		var from unix.Sockaddr
 		var rerr error
 		err := raw.Read(func(fd uintptr) bool {
-			n, from, rerr = unix.Recvfrom(int(fd), buf, 0)
+			n, oobn, _, from, rerr = unix.Recvmsg(int(fd), buf, oob, 0)
 			return !errors.Is(rerr, unix.EAGAIN)
 		})
 		if err = errors.Join(err, rerr); err != nil {
@@ -82,12 +83,22 @@ func (w *wire) read(f *os.File) error {
 		}
 		ll, ok := from.(*unix.SockaddrLinklayer)
 		if p, is := decode(buf[:n]); ok && is {
-			p.at, p.out = time.Now(), ll.Pkttype == unix.PACKET_OUTGOING
+			p.at, p.out = stamp(oob[:oobn]), ll.Pkttype == unix.PACKET_OUTGOING
 			w.mu.Lock()
 			w.all = append(w.all, p)
 			w.mu.Unlock()
 		}
 	}
+}
+
+// stamp is the kernel's time of a packet, which the test's own pauses do not move.
+func stamp(oob []byte) time.Time {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(messages) == 0 || len(messages[0].Data) < 16 {
+		return time.Time{}
+	}
+	d := messages[0].Data
+	return time.Unix(int64(binary.NativeEndian.Uint64(d)), int64(binary.NativeEndian.Uint64(d[8:])))
 }
 
 // decode reads a BFD packet from an IP packet.
