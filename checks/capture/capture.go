@@ -28,8 +28,9 @@ import (
 )
 
 const (
+	pause       = 25 * time.Millisecond  // between two looks for packets: being woken for each costs more than reading it
 	beat        = 250 * time.Millisecond // between two looks at what time alone changes
-	buffer      = 256 << 10              // bytes of the kernel's memory for packets not read yet; the kernel doubles it
+	buffer      = 2 << 20                // bytes of the kernel's memory for packets not read yet; the kernel doubles it
 	calmPeriods = 30                     // seconds with few packets after which more connections are looked at
 )
 
@@ -45,8 +46,9 @@ type Settings struct {
 // Capture is a capture under way.
 type Capture struct {
 	set      Settings
-	file     *os.File
+	fd       int
 	loopback bool
+	stop     chan struct{}
 	done     chan struct{}
 
 	mu      sync.Mutex
@@ -73,7 +75,7 @@ func Open(set Settings) (*Capture, error) {
 		return nil, fmt.Errorf("interface %s: %w", set.Interface, bare(err))
 	}
 	c := &Capture{
-		set: set, sample: set.Sample, done: make(chan struct{}), loopback: ifi.Flags&net.FlagLoopback != 0,
+		set: set, sample: set.Sample, stop: make(chan struct{}), done: make(chan struct{}), loopback: ifi.Flags&net.FlagLoopback != 0,
 		tracker: newTracker(set.Server, set.HTTP),
 	}
 	if err := c.open(ifi.Index); err != nil {
@@ -96,29 +98,33 @@ func (c *Capture) open(index int) error {
 	// Protocol 0: nothing comes in before the filter is set and it is bound.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return fmt.Errorf("opening a packet socket: %w", os.NewSyscallError("socket", err))
+		return fmt.Errorf("opening a packet socket, which needs CAP_NET_RAW: %w", os.NewSyscallError("socket", err))
 	}
-	c.file = os.NewFile(uintptr(fd), "capture")
+	c.fd = fd
 	prog, err := filter(c.set.Server, c.sample, c.loopback)
 	if err == nil {
 		err = attach(fd, prog)
 	}
+	// Without CAP_NET_ADMIN the buffer stays within the system's limit, and more
+	// is missed on a busy host.
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
+		err = errors.Join(err, os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)))
+	}
 	const all = uint16(unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xff00) // in network order
 	err = errors.Join(err,
-		os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)),
 		os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)),
 		os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: index})))
 	if err != nil {
-		return errors.Join(fmt.Errorf("setting up a packet socket: %w", err), c.file.Close())
+		return errors.Join(fmt.Errorf("setting up a packet socket: %w", err), unix.Close(fd))
 	}
 	return nil
 }
 
-// Close ends the capture.
+// Close ends the capture. It is called once.
 func (c *Capture) Close() error {
-	err := c.file.Close()
+	close(c.stop)
 	<-c.done
-	return err
+	return os.NewSyscallError("close", unix.Close(c.fd))
 }
 
 // Read returns what was seen since Open, and of how many connections one is
@@ -129,56 +135,60 @@ func (c *Capture) Read() (Totals, int, error) {
 	return c.tracker.totals, c.sample, c.err
 }
 
-// run reads until the socket is closed.
+// run reads until it is stopped.
 func (c *Capture) run() {
 	defer close(c.done)
-	err := c.loop()
-	if err != nil && !errors.Is(err, os.ErrClosed) {
-		c.mu.Lock()
-		c.err = fmt.Errorf("capturing on %s: %w", c.set.Interface, err)
-		c.mu.Unlock()
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	p := pacer{limit: c.set.MaxPackets, floor: c.set.Sample, since: time.Now()}
+	next := time.Now().Add(beat)
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-ticker.C:
+		}
+		err := c.drain(&p)
+		if now := time.Now(); err == nil && (!now.Before(next) || p.packets > p.limit) {
+			next = now.Add(beat)
+			err = c.turn(&p, now)
+		}
+		if err != nil {
+			c.mu.Lock()
+			c.err = fmt.Errorf("capturing on %s: %w", c.set.Interface, err)
+			c.mu.Unlock()
+			return
+		}
 	}
 }
 
-func (c *Capture) loop() error {
-	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	p := pacer{limit: c.set.MaxPackets, floor: c.set.Sample}
-	buf, oob := make([]byte, snap), make([]byte, 64)
-	next := time.Now().Add(beat)
-	for {
-		if err := c.file.SetReadDeadline(next); err != nil {
-			return err
-		}
-		var rerr error
-		err := raw.Read(func(fd uintptr) bool {
-			got := 0
-			for ; got <= c.set.MaxPackets/4; got++ { // and then look at the clock again
-				var n, oobn int
-				if n, oobn, _, _, rerr = unix.Recvmsg(int(fd), buf, oob, 0); rerr != nil {
-					break
-				}
-				c.packet(buf[:n], packetTime(oob[:oobn], time.Now()))
-			}
-			p.packets += got
-			return got > 0 || !errors.Is(rerr, unix.EAGAIN)
-		})
+// drain takes in the packets that have come, up to the pacer's limit.
+func (c *Capture) drain(p *pacer) error {
+	var buf [snap]byte
+	var oob [64]byte
+	for p.packets <= p.limit {
+		n, oobn, _, _, err := unix.Recvmsg(c.fd, buf[:], oob[:], unix.MSG_DONTWAIT)
 		switch {
-		case rerr == nil, errors.Is(rerr, unix.EAGAIN), errors.Is(rerr, unix.EINTR):
-		case errors.Is(rerr, unix.ENETDOWN): // the interface went down; it may come back
+		case err == nil:
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENETDOWN): // the interface may come back
+			return nil
 		default:
-			return rerr
+			return os.NewSyscallError("recvmsg", err)
 		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		if now := time.Now(); !now.Before(next) || p.packets > p.limit {
-			next = now.Add(beat)
-			if err := c.turn(&p, raw, now); err != nil {
-				return err
-			}
+		p.packets++
+		c.packet(buf[:n], packetTime(oob[:oobn], time.Now()))
+	}
+	return nil
+}
+
+// discard drops the packets that have come, which an earlier filter let through.
+func (c *Capture) discard() {
+	var b [1]byte
+	for {
+		if _, err := unix.Read(c.fd, b[:]); err != nil && !errors.Is(err, unix.EINTR) {
+			return
 		}
 	}
 }
@@ -214,40 +224,31 @@ func (c *Capture) packet(b []byte, at time.Time) {
 }
 
 // turn does what is due at each beat.
-func (c *Capture) turn(p *pacer, raw controller, now time.Time) error {
-	var missed uint64
-	var err error
+func (c *Capture) turn(p *pacer, now time.Time) error {
+	st, err := unix.GetsockoptTpacketStats(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return os.NewSyscallError("getsockopt PACKET_STATISTICS", err)
+	}
 	sample := p.next(c.sample, now)
-	cerr := raw.Control(func(fd uintptr) {
-		var st *unix.TpacketStats
-		if st, err = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); err != nil {
-			return
+	if sample != c.sample {
+		prog, err := filter(c.set.Server, sample, c.loopback)
+		if err == nil {
+			err = attach(c.fd, prog)
 		}
-		missed = uint64(st.Drops)
-		if sample != c.sample {
-			var prog, ferr = filter(c.set.Server, sample, c.loopback)
-			if err = ferr; err == nil {
-				err = attach(int(fd), prog)
-			}
+		if err != nil {
+			return err
 		}
-	})
-	if err := errors.Join(cerr, err); err != nil {
-		return err
+		c.discard()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tracker.totals.Missed += missed
-	if missed > 0 || sample != c.sample {
+	c.tracker.totals.Missed += uint64(st.Drops)
+	if st.Drops > 0 || sample != c.sample {
 		c.tracker.reset()
 	}
 	c.sample = sample
 	c.tracker.expire(now)
 	return nil
-}
-
-// controller is the part of a syscall.RawConn that turn needs.
-type controller interface {
-	Control(f func(fd uintptr)) error
 }
 
 // pacer chooses how many connections are looked at by how many packets come.

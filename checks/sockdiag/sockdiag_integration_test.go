@@ -176,3 +176,53 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// What a reading costs, with many connections to the server and as many to
+// another one.
+func TestCost(t *testing.T) {
+	const n = 1000
+	inNamespace(t, func(t *testing.T) {
+		hold := func(c *net.TCPConn) { t.Cleanup(func() { c.Close() }) }
+		sink := server(t, "tcp", "127.0.0.1:0", hold)
+		other := server(t, "tcp", "127.0.0.1:0", hold)
+		w, err := Open(sink, time.Now())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer w.Close()
+		for range n {
+			for _, to := range []netip.AddrPort{sink, other} {
+				c, err := net.Dial("tcp", to.String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { c.Close() })
+			}
+		}
+		const readings = 20
+		begin, used := time.Now(), processorTime(t)
+		var live Live
+		for range readings {
+			if _, live, err = w.Read(time.Now()); err != nil {
+				t.Error(err)
+			}
+		}
+		t.Logf("%d connections to the server, %d to another: a reading took %s, of them %s of a processor",
+			live.Open, n, time.Since(begin)/readings, (processorTime(t)-used)/readings)
+		if live.Open != n {
+			t.Errorf("%d connections were seen, there are %d", live.Open, n)
+		}
+	})
+}
+
+// processorTime is what the calling thread has used so far.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Error(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

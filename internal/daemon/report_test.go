@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,4 +112,45 @@ func TestServeReports(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// What applications report takes a service down, with their words in the
+// explanation; too old, it says nothing any more. Good reports alone never
+// bring a service up.
+func TestReportsPullDown(t *testing.T) {
+	r := newRig(t)
+	a := listen(t, "")
+	r.write(`- {name: a, vips: [10.255.0.10/32], check: {all: [echo, business]}, failback: {delay: 0s}, servers: {addresses: ["` + a.Addr().String() + `"]}}`)
+	text, err := os.ReadFile(r.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	withReports := strings.Replace(string(text), "checks:\n", "checks:\n  business: {type: report, rate: {over: 2s, min: 90%}}\n", 1)
+	if err := os.WriteFile(r.file(), []byte(withReports), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.routes(vipA) // nobody reports, so the check abstains
+	if err := r.client.Report(t.Context(), []control.Report{{Service: "a", OK: 5, Fail: 20, Detail: "the host does not answer"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.routes()
+	e, err := r.client.Explain(t.Context(), "a")
+	if why := e.Service.Reason.Evidence; err != nil || !strings.Contains(why, "5 of the last 25 results within 2s succeeded (20 %)") || !strings.Contains(why, "the host does not answer") {
+		t.Errorf("explain does not tell why: %+v, %v", e.Service, err)
+	}
+	r.routes(vipA)
+	a.Close() //nolint:errcheck,gosec // it is a test server
+	r.routes()
+	for end := time.Now().Add(time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		if err := r.client.Report(t.Context(), []control.Report{{Service: "a", OK: 100}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.routes()
+	if got := r.status().Services[0].Readiness.String(); got != "down" {
+		t.Errorf("good reports made a service with dead servers %s", got)
+	}
+	r.daemon.signal(syscall.SIGTERM)
+	r.daemon.ended()
 }
