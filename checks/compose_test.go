@@ -157,3 +157,18 @@ func TestBlame(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkComposition judges what a service usually has: a pool of four with
+// two checks of each server, beside one of the node.
+func BenchmarkComposition(b *testing.B) {
+	pool := Pool{Servers: []Server{{ID: "s1"}, {ID: "s2"}, {ID: "s3"}, {ID: "s4"}}, Low: Quorum{N: 2}}
+	c := NewComposition(join(OpAll, leaf("a"), join(OpPool, join(OpAll, leaf("b"), leaf("c")))), pool)
+	w := world{"a": "u", "b": "uudu", "c": "uuuu"}
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		if out := c.Judge(w.look, now); out.State != Up {
+			b.Fatal(out)
+		}
+	}
+}

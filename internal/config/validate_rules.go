@@ -71,6 +71,9 @@ func (v *validator) passive(p strict.Path, c *Check) {
 		}
 		return
 	}
+	if typ.PerService && c.MaintenanceFile != "" {
+		v.fail(p.With("maintenance_file"), "is looked for at each probe, and %s has none; give it to the check beside it", c.Type)
+	}
 	for key, set := range map[string]bool{"window": c.Window != nil, "invert": c.Invert} {
 		if set {
 			v.fail(p.With(key), "is not for a passive check, which is judged by its rate")

@@ -60,6 +60,12 @@ var wrongHealth = []struct {
 	{composition: "{all: [web], al: [web]}", want: []string{`rhid.yaml:16:25: services[0] "atm": check.al: unknown key; did you mean "all"?`}},
 	{check: "{type: tcp, address: \"self:80\"}", want: []string{`rhid.yaml:16:12: services[0] "atm": check: does not look at the servers: it has an address of its own, or needs no target; take the address out, or leave servers out`}},
 	{check: "{type: http, address: \"10.255.0.10:80\", allow_vip: true}\n  x: {type: tcp}", composition: "{all: [web, x]}", want: []string{`rhid.yaml:17:12: services[0] "atm": check: check "web" goes to the service's own VIP 10.255.0.10, which is not on this host while the service is withdrawn: it would test another node; set vip.bind: always, or aim it at self`}},
+	{check: "{type: report, maintenance_file: /x, invert: true, window: {size: 5, fail: 3}}", want: []string{
+		"rhid.yaml:10:41: checks.web.maintenance_file: is looked for at each probe, and report has none; give it to the check beside it",
+		"rhid.yaml:10:53: checks.web.invert: is not for a passive check, which is judged by its rate",
+		"rhid.yaml:10:67: checks.web.window: is not for a passive check, which is judged by its rate",
+		`rhid.yaml:16:12: services[0] "atm": check: is passive evidence only, which may pull the service down and never bring it up: join it with an active check (all: [...]), or set may_raise`,
+	}},
 	{check: "{type: load}", want: []string{`rhid.yaml:16:12: services[0] "atm": check: does not look at the servers: it has an address of its own, or needs no target; take the address out, or leave servers out`}},
 	{servers: "{addresses: [{address: \"10.9.1.1:80\", backup: true}]}", want: []string{`rhid.yaml:15:26: services[0] "atm": servers.addresses: all servers are backups; one at the least must not be`}},
 	{servers: "{addresses: [\"10.9.1.1:80\", {weight: 2}]}", want: []string{`rhid.yaml:15:42: services[0] "atm": servers.addresses[1].address: is required`}},

@@ -123,6 +123,30 @@ func TestBrake(t *testing.T) {
 	}
 }
 
+// TestMarkedLocalIsNotBraked: four services die everywhere at once, but what
+// fails is marked as each node's own: all leave, whatever the brake.
+func TestMarkedLocalIsNotBraked(t *testing.T) {
+	srv := listen(t, "")
+	var text []string
+	for i := range 4 {
+		text = append(text, fmt.Sprintf(`- {name: s%d, vips: [10.255.0.%d/32], order: [a1, a2], check: echo, servers: {addresses: [%q]}}`, i, i+10, srv.Addr()))
+	}
+	f := newFleet(t, strings.Join(text, "\n  "), "a1", "a2")
+	f.edit("cluster: {", "cluster: {max_withdrawals: 1, ")
+	f.edit("type: tcp,", "type: tcp, dependency: local,")
+	f.start("a1", "a2")
+	f.holders("a1", "a1", "a1", "a1")
+	died := time.Now()
+	srv.Close() //nolint:errcheck,gosec // a test server
+	for f.routes() > 0 && time.Since(died) < limit {
+		<-time.After(5 * time.Millisecond)
+	}
+	if n := f.routes(); n > 0 {
+		t.Fatalf("%d routes are left", n)
+	}
+	t.Logf("all four services left %s after the death", time.Since(died).Round(time.Millisecond))
+}
+
 // TestLocalFailuresAreNotBraked: three of four services fail on a1 alone, and
 // all three move, whatever the brake.
 func TestLocalFailuresAreNotBraked(t *testing.T) {

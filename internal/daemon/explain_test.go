@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"rhid/checks"
+	"rhid/internal/config"
 	"rhid/internal/control"
+	"rhid/services"
 )
 
 // TestChecksCommand: what `rhid checks` and `rhid checks test` show, from the
@@ -111,4 +113,34 @@ func TestMaintenanceFile(t *testing.T) {
 		return !s.Services[0].Maintenance && s.Services[0].Readiness.String() == "ready"
 	})
 	r.routes(vipA)
+}
+
+// TestHealthOf: what the checks say together, and what that means for the
+// service here.
+func TestHealthOf(t *testing.T) {
+	pool := &config.Servers{}
+	tests := []struct {
+		name     string
+		out      checks.Outcome
+		degraded string
+		servers  *config.Servers
+		health   services.Health
+		code     services.Code
+	}{
+		{"up", checks.Outcome{State: checks.Up}, "alarm", nil, services.HealthUp, services.CodeHealthy},
+		{"degraded, which is only an alarm", checks.Outcome{State: checks.Up, Degraded: true}, "alarm", nil, services.HealthUp, services.CodeHealthy},
+		{"degraded, and others come first", checks.Outcome{State: checks.Up, Degraded: true}, "standby", nil, services.HealthLimited, services.CodeDegraded},
+		{"degraded, and that is as good as down", checks.Outcome{State: checks.Up, Degraded: true}, "down", nil, services.HealthDown, services.CodeDegraded},
+		{"down", checks.Outcome{State: checks.Down}, "alarm", nil, services.HealthDown, services.CodeCheckDown},
+		{"pool down", checks.Outcome{State: checks.Down}, "alarm", pool, services.HealthDown, services.CodePoolDown},
+		{"maintenance", checks.Outcome{State: checks.Down, Maintenance: true}, "alarm", pool, services.HealthLimited, services.CodeMaintenance},
+		{"not known yet", checks.Outcome{}, "alarm", nil, services.HealthUnknown, services.CodeNotChecked},
+		{"all abstain", checks.Outcome{State: checks.Abstains}, "alarm", nil, services.HealthUnknown, services.CodeNotChecked},
+	}
+	for _, tt := range tests {
+		s := &service{conf: &config.Service{Degraded: tt.degraded, Servers: tt.servers}}
+		if h, code := s.health(&tt.out); h != tt.health || code != tt.code {
+			t.Errorf("%s: health %d, %s; want %d, %s", tt.name, h, code, tt.health, tt.code)
+		}
+	}
 }

@@ -4,8 +4,7 @@ package scenarios
 
 import (
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -115,7 +114,7 @@ func (h *healthLab) serveMixed() {
 	tls := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	_ = tls.Listener.Close() // in place of which comes the node's
 	tls.Listener = lis
-	tls.Config.ErrorLog = log.New(io.Discard, "", 0) // a probe that gives up is no news
+	tls.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a probe that gives up is no news
 	tls.StartTLS()
 	h.t.Cleanup(tls.Close)
 }
