@@ -79,7 +79,7 @@ type Kernel struct {
 	Readback    Readback      `yaml:"readback" doc:"whether a route counts as announced only when the routing daemon beside rhid has it in its OSPF database"`
 	Spacing     time.Duration `yaml:"spacing" min:"1ms" max:"1m" doc:"least time between two changes of one VIP's route, because routers drop an LSA that comes too soon; 1.1s by default, 5.1s where readback.from has bird; a withdraw waits 1.1s at the most, and not at all after a quiet time"`
 	Lease       bool          `yaml:"lease" default:"true" doc:"the routes leave the kernel within two seconds when the daemon dies or hangs"`
-	WitnessHold time.Duration `yaml:"witness_hold" default:"10s" max:"1h" doc:"how long nothing moves when gossip lost a node whose route the routers still have"`
+	WitnessHold time.Duration `yaml:"witness_hold" max:"1h" doc:"how long nothing moves when gossip lost a node whose route a routing daemon still has in the kernel's table, at most cluster.witness_hold; OSPF takes seconds to take a dead host's route out, and so much later would be the takeover; 0 goes by gossip"`
 }
 
 // Readback says which routing daemons on the host are asked, and where.

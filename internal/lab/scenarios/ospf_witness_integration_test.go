@@ -195,8 +195,8 @@ func TestOSPFWitness(t *testing.T) {
 		l.settled()
 		healed = append(healed, time.Since(began))
 	}
-	l.print("power off, lb2 (FRR) takes over", frr, 2*time.Second) // that gossip keeps its bounds is shown in two-dc
-	l.print("power off, bird takes over", bird, 2*time.Second)
+	l.print("power off, lb2 (FRR) takes over", frr, 1500*time.Millisecond) // that gossip keeps its bounds is shown in two-dc
+	l.print("power off, bird takes over", bird, 1500*time.Millisecond)
 	l.print("data network cut, gossip intact, lb2 (FRR) takes over", frrCut, 4*time.Second)
 	l.print("data network cut, gossip intact, bird takes over", birdCut, 8*time.Second)
 	l.print("of that from when the kernel of lb2 lost the route until its own was there", frrOwn, 300*time.Millisecond)
