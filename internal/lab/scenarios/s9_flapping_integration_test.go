@@ -25,7 +25,7 @@ func s9Time() time.Duration {
 	if os.Getenv("RHID_FULL") != "" {
 		return 10 * time.Minute
 	}
-	return 25 * time.Second
+	return 13 * time.Second
 }
 
 // TestS9Flapping has a service die and live again every 300 ms, for ten minutes
