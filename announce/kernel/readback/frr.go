@@ -82,28 +82,37 @@ func parseClients(b []byte) map[string]bool {
 	return clients
 }
 
-// parseOspfd reads the answer of FRR 8.4 and later: LSAs by their link state
-// ID, which is the network's address, with host bits where two networks would
-// have the same.
+// externalLSA is an AS-external LSA. Its link state ID is the network's address,
+// with host bits where two networks would have the same.
+type externalLSA struct {
+	ID   string `json:"linkStateId"`
+	Age  int    `json:"lsaAge"`
+	Bits int    `json:"networkMask"`
+}
+
+// parseOspfd reads the answer of FRR 8.4, which has the LSAs by their ID, and that
+// of later versions, which have a list.
 func parseOspfd(b []byte) (map[netip.Prefix]bool, error) {
 	var reply struct {
-		LSAs map[string]struct {
-			Age  int `json:"lsaAge"`
-			Bits int `json:"networkMask"`
-		} `json:"AS External Link States"`
+		ByID map[string]externalLSA `json:"AS External Link States"`
+		List []externalLSA          `json:"asExternalLinkStates"`
 	}
 	if err := unmarshal(b, &reply); err != nil {
 		return nil, err
 	}
 	has := map[netip.Prefix]bool{}
-	for id, lsa := range reply.LSAs {
-		a, err := netip.ParseAddr(id)
+	for id, lsa := range reply.ByID {
+		lsa.ID = id
+		reply.List = append(reply.List, lsa)
+	}
+	for _, lsa := range reply.List {
+		a, err := netip.ParseAddr(lsa.ID)
 		if err != nil || !a.Is4() {
-			return nil, fmt.Errorf("link state ID %q is not an IPv4 address", id)
+			return nil, fmt.Errorf("link state ID %q is not an IPv4 address", lsa.ID)
 		}
 		p, err := a.Prefix(lsa.Bits)
 		if err != nil {
-			return nil, fmt.Errorf("LSA %s: %w", id, err)
+			return nil, fmt.Errorf("LSA %s: %w", lsa.ID, err)
 		}
 		if lsa.Age < maxAge {
 			has[p] = true

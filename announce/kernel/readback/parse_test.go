@@ -76,6 +76,7 @@ func TestParse(t *testing.T) {
 		err   string
 	}{
 		{"ospfd", parseOspfd, ospfdReply, []string{"10.255.0.20/32", "10.8.0.0/24"}, ""},
+		{"ospfd, later", parseOspfd, `{"routerId":"10.1.0.11","asExternalLinkStates":[{"lsaAge":5,"linkStateId":"10.255.0.20","networkMask":32},{"lsaAge":3600,"linkStateId":"10.255.0.21","networkMask":32}]}`, []string{"10.255.0.20/32"}, ""},
 		{"ospfd without OSPF", parseOspfd, "\n", []string{}, ""},
 		{"ospfd, other text", parseOspfd, "% OSPF is not enabled", nil, "not JSON"},
 		{"ospfd, cut", parseOspfd, ospfdReply[:80], nil, "not as expected"},
