@@ -49,11 +49,11 @@ func mixedTypes(i int) []string {
 	}
 }
 
-// mixedConfig are 100 services with ten checks each, a service that is to die,
-// and, when asked for, 60 checks that hang, of five types.
-func mixedConfig(hung bool) string {
+// mixedConfig are services with ten checks each, a service that is to die, and,
+// when asked for, 60 checks that hang, of five types.
+func mixedConfig(count int, hung bool) string {
 	var checks, services strings.Builder
-	for i := 1; i <= mixedServices; i++ {
+	for i := 1; i <= count; i++ {
 		var names []string
 		for k, text := range mixedTypes(i) {
 			name := fmt.Sprintf("c%d-%d", i, k)
@@ -151,12 +151,15 @@ func TestS4Mixed(t *testing.T) {
 	h.serveMixed()
 	victim := h.srv1.Serve(fmt.Sprintf("10.9.1.1:%d", mixedPort+9))
 	watch := h.torFRR.WatchFIB(mixedVictim)
-	p := h.run(mixedConfig(false))
+	p := h.run(mixedConfig(0, false))
+	h.WaitFor("the victim at the router", siteUp, func() bool { return len(h.torFRR.Kernel(mixedVictim)) == 1 })
+	time.Sleep(time.Second)
+	alone := entries(p.Pid(), "fd")
+	h.reload(mixedConfig(mixedServices, false))
 	h.WaitFor("all services announced", siteUp, func() bool {
 		st := h.status()
 		return len(st.Services) == mixedServices+1 && !slices.ContainsFunc(st.Services, func(v control.Service) bool { return v.Verdict.String() != "announce" })
 	})
-	h.WaitFor("the victim at the router", siteUp, func() bool { return len(h.torFRR.Kernel(mixedVictim)) == 1 })
 	time.Sleep(3 * time.Second) // everything that is made once is made
 
 	length, deaths := 12*time.Second, 4
@@ -165,10 +168,7 @@ func TestS4Mixed(t *testing.T) {
 	}
 	h.useOver(p, length)
 	quiet := h.deaths(victim, watch, deaths)
-	since := h.lastEvent()
-	h.configure(mixedConfig(true))
-	h.lb.SignalAll("rhid", 1) // SIGHUP
-	h.waitEvent(since, "daemon", "reloaded", siteUp)
+	h.reload(mixedConfig(mixedServices, true))
 	time.Sleep(2 * time.Second) // until all of them hang
 	hung := h.deaths(victim, watch, deaths)
 	t.Logf("death to the route's end at the router, median: %s without and %s with 60 checks that hang", ms(median(quiet)), ms(median(hung)))
@@ -185,6 +185,19 @@ func TestS4Mixed(t *testing.T) {
 	if down > 0 {
 		t.Errorf("%d services were touched", down)
 	}
+
+	h.reload(mixedConfig(0, false))
+	took := h.WaitFor("nothing being left of the checks", 30*time.Second, func() bool { return entries(p.Pid(), "fd") <= alone+2 })
+	t.Logf("%s after they were taken out, %d descriptors are open; there were %d before", took.Round(time.Millisecond), entries(p.Pid(), "fd"), alone)
+}
+
+// reload has the daemon take over another configuration.
+func (h *healthLab) reload(config string) {
+	h.t.Helper()
+	since := h.lastEvent()
+	h.configure(config)
+	h.lb.SignalAll("rhid", 1) // SIGHUP
+	h.waitEvent(since, "daemon", "reloaded", siteUp)
 }
 
 // deaths has the victim die and return, and measures each death.
@@ -231,10 +244,8 @@ func (h *healthLab) useOver(p *lab.Proc, length time.Duration) {
 	if a, b := median(rss[:third]), median(rss[len(rss)-third:]); b > a+a/5 {
 		h.t.Errorf("memory grows from %d to %d KiB", a, b)
 	}
-	// A busy machine has more probes under way at a time; what leaks stays.
-	if a, b := slices.Min(files[:third]), slices.Min(files[len(files)-third:]); b > a+10 {
-		h.t.Errorf("descriptors grow: never fewer than %d, and later than %d", a, b)
-	}
+	// How many probes are under way depends on how busy the machine is, and so
+	// do descriptors; what of them leaks shows when the checks are gone.
 }
 
 // residentKiB is the memory that a process has.
