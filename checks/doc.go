@@ -54,4 +54,13 @@
 // ask the kernel over rtnetlink in the network namespace that they run in, and
 // change nothing. A load check knows how busy the processors are from its
 // second probe on.
+//
+// # Evidence
+//
+// A passive type makes no traffic; its probes count what became of that of
+// others since the probe before (Result.Counts), and the rate rule judges it.
+// haproxy-rate reads counters. tcp-diag and capture keep a watch between their
+// probes (watchProbe), which a reload hands on: the packages sockdiag and
+// capture know how, and know nothing of checks. A report check has no probes;
+// Runner.Feed takes in what the daemon was told.
 package checks

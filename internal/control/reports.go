@@ -110,16 +110,22 @@ func reportsHandler(token string, src Source, log *slog.Logger) http.Handler {
 	// Of equal length whatever the tokens are, so that comparing them tells
 	// nothing of the right one.
 	want := sha256.Sum256([]byte(token))
-	bucket := rate.NewLimiter(reportsRate, reportsBurst)
+	// Strangers have a limit of their own, so that they cannot use up the other.
+	known, strangers := rate.NewLimiter(reportsRate, reportsBurst), rate.NewLimiter(reportsRate, reportsBurst)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/reports", func(w http.ResponseWriter, r *http.Request) {
 		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		got := sha256.Sum256([]byte(given))
+		right := bearer && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+		limit := strangers
+		if right {
+			limit = known
+		}
 		switch {
-		case !bucket.Allow(): // those with a wrong token count as well
+		case !limit.Allow():
 			w.Header().Set("Retry-After", "1")
 			answer(w, http.StatusTooManyRequests, Problem{Error: fmt.Sprintf("more than %d batches a second", reportsRate)}, log)
-		case !bearer || subtle.ConstantTimeCompare(got[:], want[:]) != 1:
+		case !right:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			answer(w, http.StatusUnauthorized, Problem{Error: "the token is missing or wrong"}, log)
 		default:
