@@ -51,7 +51,7 @@ func TestNeedsTarget(t *testing.T) {
 		"tcp": TargetPort, "http": TargetPort, "https": TargetPort, "icmp": TargetHost, "exec": TargetMaybe,
 		"udp":       TargetPort,
 		"interface": TargetNone, "route": TargetNone, "load": TargetNone, "bfd": TargetNone,
-		"grpc": TargetPort, "iso8583": TargetPort, "ldap": TargetPort, "postgres": TargetPort, "mysql": TargetPort,
+		"grpc": TargetPort, "iso8583": TargetPort, "ldap": TargetPort, "file": TargetNone, "process": TargetNone, "unit": TargetNone, "postgres": TargetPort, "mysql": TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort, "report": TargetNone, "tcp-diag": TargetPort, "capture": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
 		"dns": TargetPort, "radius": TargetPort,
@@ -73,6 +73,12 @@ func TestZeroOptionsHaveNoProblems(t *testing.T) {
 			o.Query = "a.example"
 		case *RADIUSOptions:
 			o.Secret, o.User = "x", "x"
+		case *FileOptions:
+			o.Path = "/x"
+		case *ProcessOptions:
+			o.Name = "x"
+		case *UnitOptions:
+			o.Unit = "x.service"
 		case *InterfaceOptions:
 			o.Device = "eth0"
 		case *RouteOptions:

@@ -37,6 +37,7 @@ util-linux      unshare
 util-linux      nsenter
 mount           mount
 systemd         systemd-analyze
+dbus            dbus-daemon
 rpm             rpm
 ca-certificates /etc/ssl/certs/ca-certificates.crt
 gcc             gcc

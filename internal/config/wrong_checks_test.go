@@ -85,6 +85,28 @@ var wrongChecks = []struct {
 		},
 	},
 	{
+		check: "{type: file}",
+		want: []string{
+			`rhid.yaml:10:8: checks.web.path: is required`,
+			`rhid.yaml:16:12: services[0] "atm": check: does not look at the servers: it has an address of its own, or needs no target; take the address out, or leave servers out`,
+		},
+		schema: true,
+	},
+	{
+		check: "{type: process, min: 2}",
+		want: []string{
+			`rhid.yaml:10:8: checks.web.name: is missing: a process check needs name or pid_file`,
+			`rhid.yaml:16:12: services[0] "atm": check: does not look at the servers: it has an address of its own, or needs no target; take the address out, or leave servers out`,
+		},
+	},
+	{
+		check: "{type: unit, unit: haproxy}",
+		want: []string{
+			`rhid.yaml:10:27: checks.web.unit: "haproxy" is not the name of a unit, such as haproxy.service`,
+			`rhid.yaml:16:12: services[0] "atm": check: does not look at the servers: it has an address of its own, or needs no target; take the address out, or leave servers out`,
+		},
+	},
+	{
 		check:  "{type: grpc, tls: maybe}",
 		want:   []string{`rhid.yaml:10:26: checks.web.tls: must be true or false, not "maybe"`},
 		schema: true,
