@@ -50,6 +50,20 @@
 // the kernel cannot kill, because it hangs in a dead file system, keeps its
 // check failed and never runs a second time beside itself.
 //
+// The databases are asked no further than they answer without a password:
+// postgres ends where the server asks for one, and mysql is refused one, because
+// a MySQL server counts handshakes that break off and blocks the host they come
+// from. An ldap check binds only as somebody with a password.
+//
+// Where a library reads what a target says (grpc, ldap, iso8583), it gets a
+// bounded number of bytes, and a panic in our own goroutine over them is a
+// failed probe: 256 KiB for grpc, 64 KiB for ldap, 8 KiB for a message of ISO
+// 8583. Of the fields of such a message, none but type, STAN and response code
+// ever reaches a sentence.
+//
+// The checks file, process and unit look at this host itself. Systemd is asked
+// over its bus or its own socket, with a connection that ends with the probe.
+//
 // The checks interface, route and load look at this host itself. The first two
 // ask the kernel over rtnetlink in the network namespace that they run in, and
 // change nothing. A load check knows how busy the processors are from its
