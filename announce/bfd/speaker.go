@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	mrand "math/rand/v2"
 	"net/netip"
 	"slices"
@@ -46,8 +47,9 @@ type Speaker struct {
 	entries   []*entry // sorted by address; leaving ones too
 	listeners map[listenKey]*listener
 	listenErr map[listenKey]error
-	openAt    time.Time // when to try again what could not be opened
-	lost      []loss    // to be told once mu is free
+	openAt    time.Time   // when to try again what could not be opened
+	lost      []loss      // to be told once mu is free
+	unused    []*listener // to be closed once mu is free
 }
 
 type loss struct {
@@ -137,9 +139,8 @@ func (s *Speaker) Stop(ctx context.Context) error {
 		for _, e := range s.entries {
 			e.close()
 		}
-		for _, l := range s.listeners {
-			_ = l.conn.Close() // nothing was written through it
-		}
+		s.unused = slices.AppendSeq(s.unused, maps.Values(s.listeners))
+		clear(s.listeners)
 	})
 	s.tasks.Wait()
 	return err
@@ -168,15 +169,20 @@ func (s *Speaker) run() {
 	}
 }
 
-// locked runs f with mu held, and tells afterwards what f has found lost.
+// locked runs f with mu held. Afterwards it tells what f has found lost, and
+// closes the listeners that f has no more use for: Close waits for the goroutine
+// that reads, and that one may be waiting for mu.
 func (s *Speaker) locked(f func(now time.Time)) {
 	s.mu.Lock()
 	f(time.Now())
-	lost := s.lost
-	s.lost = nil
+	lost, unused := s.lost, s.unused
+	s.lost, s.unused = nil, nil
 	s.mu.Unlock()
 	for _, l := range lost {
 		s.hooks.Down(l.peer, l.why)
+	}
+	for _, l := range unused {
+		_ = l.conn.Close() // nothing was written through it
 	}
 }
 
@@ -308,7 +314,7 @@ func (s *Speaker) reopen(now time.Time) {
 	}
 	for k, l := range s.listeners {
 		if !need[k] {
-			_ = l.conn.Close() // nothing was written through it
+			s.unused = append(s.unused, l)
 			delete(s.listeners, k)
 		}
 	}
