@@ -124,7 +124,8 @@ type Site struct {
 
 // Router is a BGP neighbour.
 type Router struct {
-	Address      netip.Addr    `yaml:"address" required:"true" doc:"the neighbour's address"`
+	Address      netip.Addr    `yaml:"address" doc:"the neighbour's address; it or interface is needed"`
+	Interface    string        `yaml:"interface" doc:"in place of an address: the interface at whose other end it is, known by its router advertisements (unnumbered, IPv6 link-local); rhid sends some, too"`
 	ASN          uint32        `yaml:"asn" required:"true" min:"1" doc:"the neighbour's autonomous system number; the own one makes the session iBGP"`
 	Name         string        `yaml:"name" doc:"a name for people; the address by default"`
 	Port         int           `yaml:"port" default:"179" min:"1" max:"65535" doc:"the neighbour's TCP port"`

@@ -56,7 +56,11 @@ func spacingFor(daemons []string) time.Duration {
 func resolveRouters(cfg *Config, routers []Router) {
 	for i := range routers {
 		r := &routers[i]
-		if r.Name == "" && r.Address.IsValid() {
+		switch {
+		case r.Name != "":
+		case r.Interface != "":
+			r.Name = r.Interface
+		case r.Address.IsValid():
 			r.Name = r.Address.String()
 		}
 		switch {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"regexp"
 
 	"rhid/internal/config/strict"
 )
@@ -64,9 +65,12 @@ func (v *validator) routers(p strict.Path, routers []Router, seen *neighbours) {
 		if r.Address.IsValid() {
 			unique(v, seen.addrs, at.With("address"), r.Address, "%s is a router already", r.Address)
 		}
+		if r.Interface != "" {
+			unique(v, seen.names, at.With("interface"), "interface "+r.Interface, "there is a router at %s already", r.Interface)
+		}
 		if v.doc.Has(at.With("name")) {
 			unique(v, seen.names, at.With("name"), r.Name, "%q is a router already", r.Name)
-			if r.Name != r.Address.String() {
+			if r.Name != r.Address.String() && r.Name != r.Interface {
 				v.name(at.With("name"), r.Name)
 			}
 		}
@@ -83,6 +87,7 @@ type neighbours struct {
 func (v *validator) router(p strict.Path, r *Router) {
 	v.asn(p.With("asn"), r.ASN)
 	v.neighbourAddress(p.With("address"), r.Address)
+	v.unnumbered(p, r)
 	v.timers(p, r)
 	if r.TTLSecurity && r.Multihop != 0 {
 		v.fail(p.With("ttl_security"), "cannot stand together with multihop: it accepts direct neighbours only (RFC 5082)")
@@ -103,6 +108,30 @@ func (v *validator) router(p strict.Path, r *Router) {
 	v.attributeTable(p.With("attributes"), r.Attributes)
 	v.told(p.With("services"), r)
 	v.bfd(p.With("bfd"), r)
+}
+
+// interfaceName is what Linux takes (IFNAMSIZ without the final 0).
+var interfaceName = regexp.MustCompile(`^[^/:\s]{1,15}$`)
+
+// unnumbered validates a router that is known by its interface.
+func (v *validator) unnumbered(p strict.Path, r *Router) {
+	if r.Interface == "" {
+		if !r.Address.IsValid() && !v.doc.Has(p.With("address")) {
+			v.fail(p, "has neither an address nor an interface")
+		}
+		return
+	}
+	if !interfaceName.MatchString(r.Interface) {
+		v.fail(p.With("interface"), "%q is not the name of an interface", r.Interface)
+	}
+	for key, has := range map[string]bool{
+		"address": r.Address.IsValid(), "source": r.Source.IsValid(), "multihop": r.Multihop != 0,
+		"password_file": r.PasswordFile != "", "password_credential": r.PasswordCred != "",
+	} {
+		if has {
+			v.fail(p.With(key), "cannot stand together with interface: the session is between link-local addresses")
+		}
+	}
 }
 
 func (v *validator) neighbourAddress(p strict.Path, a netip.Addr) {

@@ -77,8 +77,13 @@ func (v *validator) inherit(seen *neighbours, links map[string]strict.Path, site
 		for j := range site.Routers {
 			r := &site.Routers[j]
 			at := strict.Path{"sites", i, "routers", j}
-			seen.addrs[r.Address] = at.With("address")
+			if r.Address.IsValid() {
+				seen.addrs[r.Address] = at.With("address")
+			}
 			seen.names[r.Name] = at.With("name")
+			if r.Interface != "" {
+				seen.names["interface "+r.Interface] = at.With("interface")
+			}
 		}
 		for j := range site.Links {
 			links[site.Links[j].Name] = strict.Path{"sites", i, "links", j, "name"}

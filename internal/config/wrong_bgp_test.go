@@ -246,6 +246,23 @@ var wrongBGP = []struct {
 			`rhid.yaml:18:11: services[1] "atm-ipv6": name: there is a service "atm-ipv6" already, first in line 12`,
 		},
 	},
+	{
+		name:  "a router that is nowhere",
+		edits: []edit{{router, "{asn: 65000"}},
+		want: []string{
+			`rhid.yaml:5:9: sites[0] "beijing": routers[0]: has neither an address nor an interface`,
+		},
+	},
+	{
+		name:  "unnumbered, and more",
+		edits: []edit{{router + "}", router + "}\n      - {interface: eth1, asn: 65000, source: 10.1.0.11, password_file: /etc/rhid/good}\n      - {interface: eth1, asn: 65000}\n      - {interface: e:1, asn: 65000}"}},
+		want: []string{
+			`rhid.yaml:6:47: sites[0] "beijing": routers[1].source: cannot stand together with interface: the session is between link-local addresses`,
+			`rhid.yaml:6:73: sites[0] "beijing": routers[1].password_file: cannot stand together with interface: the session is between link-local addresses`,
+			`rhid.yaml:7:21: sites[0] "beijing": routers[2].interface: there is a router at eth1 already, first in line 6`,
+			`rhid.yaml:8:21: sites[0] "beijing": routers[3].interface: "e:1" is not the name of an interface`,
+		},
+	},
 }
 
 func TestWrongBGP(t *testing.T) {

@@ -66,7 +66,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	m, err := newModel(cfg, opts.Node)
+	m, err := newModel(cfg, opts.Node, nil)
 	if err != nil {
 		return err
 	}
@@ -172,6 +172,9 @@ func (d *Daemon) serve(ctx context.Context, m *model, closers *teardown) error {
 	}
 	if d.cluster != nil {
 		task("cluster", d.cluster.Run)
+	}
+	if d.speaker != nil {
+		task("routers", func(ctx context.Context) error { return d.findRouters(ctx, m.interfaces()) })
 	}
 	task("loop", func(ctx context.Context) error {
 		defer cancel()

@@ -72,7 +72,7 @@ func TestCheck(ctx context.Context, file, node, name string) ([]control.CheckTes
 	if err != nil {
 		return nil, err
 	}
-	m, err := newModel(cfg, node)
+	m, err := newModel(cfg, node, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type loop struct {
 	m       *model
 	journal *journal
 	ask     chan func()
+	heard   chan heard
 	stopped chan struct{} // closed when run returned, so that nobody asks in vain
 
 	phase     phase
@@ -85,7 +86,7 @@ type loop struct {
 func newLoop(d *Daemon, m *model) *loop {
 	now := time.Now()
 	l := &loop{
-		d: d, journal: d.journal, ask: make(chan func()), stopped: make(chan struct{}),
+		d: d, journal: d.journal, ask: make(chan func()), heard: make(chan heard), stopped: make(chan struct{}),
 		since: now, started: now,
 		checks: map[string]known{}, links: map[string]watched{}, trackers: map[string]*services.Tracker{},
 		changed: map[string]time.Time{}, announced: map[string]bool{}, sessions: map[string]bool{},
@@ -192,6 +193,8 @@ func (l *loop) run(ctx context.Context, stop, reload <-chan struct{}) error {
 		case <-l.traced():
 			l.noteStall(time.Now())
 			l.decide(time.Now())
+		case h := <-l.heard:
+			l.meet(h, time.Now())
 		case f := <-l.ask:
 			f()
 		case <-reload:

@@ -46,7 +46,9 @@ type model struct {
 	routers   []*teller     // those of bgp
 	viaKernel bool          // a service of this node is announced as kernel route
 
-	minNeighbours int // BGP sessions without which the node is standby
+	minNeighbours int                   // BGP sessions without which the node is standby
+	found         map[string]netip.Addr // routers that are known by an interface, by that
+	unheard       []config.Router       // those that no advertisement was heard of
 	kernel        kernel.Settings
 }
 
@@ -67,8 +69,9 @@ type service struct {
 	first   int              // index of its first VIP in the wanted set, by the event loop
 }
 
-// newModel builds the model of node from cfg.
-func newModel(cfg *config.Config, node string) (*model, error) {
+// newModel builds the model of node from cfg; found are the addresses of
+// routers known by an interface, as far as they are known.
+func newModel(cfg *config.Config, node string, found map[string]netip.Addr) (*model, error) {
 	self, ok := cfg.Node(node)
 	if !ok {
 		return nil, fmt.Errorf("the configuration has no node %q; it has %s (choose one with --node)", node, nodeNames(cfg))
@@ -77,6 +80,7 @@ func newModel(cfg *config.Config, node string) (*model, error) {
 	if self.ASN != 0 {
 		m.asn = self.ASN
 	}
+	m.found = found
 	m.minNeighbours = 1
 	if site, ok := cfg.Site(self.Site); ok {
 		m.minNeighbours = max(1, site.MinNeighbours)
@@ -225,7 +229,16 @@ func (m *model) addBGP() error {
 		ASN: m.asn, RouterID: m.self.RouterID, Port: m.cfg.BGP.Port,
 		ListenAddresses: m.cfg.BGP.ListenAddresses, NodeID: m.self.ID, Allowed: allowed,
 	}
+	if len(m.interfaces()) > 0 && set.ListenAddresses == nil { // before the routers are known
+		set.ListenAddresses = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+	}
 	for _, r := range m.cfg.RoutersOf(m.self.Name) {
+		if r.Interface != "" {
+			if r.Address = m.found[r.Interface]; !r.Address.IsValid() {
+				m.unheard = append(m.unheard, r)
+				continue
+			}
+		}
 		n, err := newNeighbour(r)
 		if err == nil {
 			err = m.addRouter(r)

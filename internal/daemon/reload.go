@@ -41,7 +41,7 @@ func (l *loop) tryReload(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	m, err := newModel(cfg, l.d.opts.Node)
+	m, err := newModel(cfg, l.d.opts.Node, l.m.found)
 	if err != nil {
 		return err
 	}
@@ -107,6 +107,8 @@ func restartNeeded(old, now *model) error {
 		return errors.New("kernel.readback cannot change at run time: restart the daemon")
 	case old.bgp == nil:
 		return nil
+	case !slices.Equal(old.interfaces(), now.interfaces()):
+		return errors.New("the interfaces of unnumbered routers cannot change at run time: restart the daemon")
 	case old.bgp.ASN != now.bgp.ASN:
 		return fmt.Errorf("the node's ASN cannot change from %d to %d at run time: restart the daemon", old.bgp.ASN, now.bgp.ASN)
 	case old.bgp.RouterID != now.bgp.RouterID, old.bgp.Port != now.bgp.Port,

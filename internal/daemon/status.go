@@ -178,7 +178,8 @@ func (l *loop) neighbours(alarms []control.Alarm, now time.Time) ([]control.Neig
 				"it has sent %d prefixes, and the session ends above %d (max_prefixes); it should send VIPs only", n.Received, n.MaxReceived)})
 		}
 	}
-	return out, alarms
+	more, silent := l.unheard(now)
+	return append(out, more...), append(alarms, silent...)
 }
 
 func neighbourStatus(n bgp.NeighbourStatus) control.Neighbour {

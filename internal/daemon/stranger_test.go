@@ -31,7 +31,7 @@ func TestStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(cfg, "lb-1")
+	m, err := newModel(cfg, "lb-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(cfg, "lb-1")
+	m, err := newModel(cfg, "lb-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

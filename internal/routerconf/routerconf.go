@@ -103,6 +103,9 @@ func routersOf(cfg *config.Config, o Options) ([]router, error) {
 			if o.Routers != nil && !slices.Contains(o.Routers, r.Name) && !slices.Contains(o.Routers, r.Address.String()) {
 				continue
 			}
+			if r.Interface != "" {
+				continue // docs/bgp.md has the router's side of those
+			}
 			s := session{node: n.Name, address: n.Address, asn: n.ASN, router: r}
 			if r.Source.IsValid() {
 				s.address = r.Source
