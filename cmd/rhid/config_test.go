@@ -122,3 +122,25 @@ func TestConfigShowAndSchema(t *testing.T) {
 		t.Errorf("schema: status %d:\n%.200s", status, stdout)
 	}
 }
+
+func TestConfigRouter(t *testing.T) {
+	wrong := writeWrong(t)
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		status int
+		out    string // part of what is written
+	}{
+		{"frr", []string{"router", exampleFile}, 0, "router bgp 65000\n"},
+		{"bird", []string{"router", exampleFile, "--for", "bird"}, 0, "protocol bgp rhid1 {"},
+		{"unknown system", []string{"router", exampleFile, "--for", "junos"}, exitUsage, ""},
+		{"no kernel service", []string{"router", exampleFile, "--via", "kernel"}, exitUsage, ""},
+		{"wrong configuration", []string{"router", wrong}, exitUsage, ""},
+		{"no file", []string{"router", "/does/not/exist"}, exitUsage, ""},
+	} {
+		out, _, status := runConfig(t, tt.args...)
+		if status != tt.status || !strings.Contains(out, tt.out) || tt.out == "" && out != "" {
+			t.Errorf("%s: status %d, want %d, and %q in:\n%s", tt.name, status, tt.status, tt.out, out)
+		}
+	}
+}
