@@ -37,6 +37,8 @@ func Types() []Type {
 		{Name: "dns", Doc: "asks a name server over UDP or TCP, and looks at the records it answers", New: func() Options { return new(DNSOptions) }},
 		{Name: "bfd", Doc: "asks whether the BFD session with a router is up", New: func() Options { return new(BFDOptions) }},
 		{Name: "radius", Doc: "asks a RADIUS server to let a user in, or for its status, and verifies that the answer is its own", New: func() Options { return new(RADIUSOptions) }},
+		{Name: "smtp", Doc: "greets a mail server, with or without TLS", New: func() Options { return new(SMTPOptions) }},
+		{Name: "ftp", Doc: "logs in to an FTP server, with or without TLS, and changes to a directory or fetches a file", New: func() Options { return new(FTPOptions) }},
 	}
 }
 

@@ -54,7 +54,7 @@ func TestNeedsTarget(t *testing.T) {
 		"grpc": TargetPort, "iso8583": TargetPort, "ldap": TargetPort, "file": TargetNone, "process": TargetNone, "unit": TargetNone, "postgres": TargetPort, "mysql": TargetPort,
 		"haproxy": TargetPort, "haproxy-rate": TargetPort, "report": TargetNone, "tcp-diag": TargetPort, "capture": TargetPort,
 		"held": TargetPort, "tls": TargetPort,
-		"dns": TargetPort, "radius": TargetPort,
+		"dns": TargetPort, "radius": TargetPort, "smtp": TargetPort, "ftp": TargetPort,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -142,6 +142,11 @@ func TestProblems(t *testing.T) {
 		{"held TLS", &HeldOptions{TLS: true, CertFile: "c"}, []string{"key_file: is missing"}},
 		{"tls days", &TLSOptions{WarnDays: 7, FailDays: 7}, []string{"fail_days: 7 must be below warn_days 7"}},
 		{"tls has those of all", &TLSOptions{SkipVerify: true, CAFile: "c"}, []string{"ca_file: has no effect"}},
+		{"smtp all wrong", &SMTPOptions{Helo: "a b", TLS: "maybe"}, []string{`helo: "a b" is not a name`, `tls: "maybe" is not`}},
+		{"smtp without TLS", &SMTPOptions{CAFile: "c"}, []string{"ca_file: has no effect without tls: starttls or implicit"}},
+		{"ftp all wrong", &FTPOptions{User: "a\r\nDELE x", Password: "p", PasswordFile: "f", File: "a\n", TLS: "implicit"},
+			[]string{"password_file: cannot stand", "user: has characters", "file: has characters", `tls: "implicit" is neither`}},
+		{"ftp without TLS", &FTPOptions{ServerName: "a"}, []string{"server_name: has no effect without tls: explicit"}},
 		{"radius nothing", &RADIUSOptions{}, []string{"secret: is missing", "user: is missing"}},
 		{"radius all wrong", &RADIUSOptions{Request: "acct", Secret: "s", SecretFile: "f", Password: "p", PasswordFile: "f", Auth: "eap", Expect: "nothing", NASID: strings.Repeat("x", 254)},
 			[]string{`request: "acct" is neither`, "secret_file: cannot stand", "password_file: cannot stand", `auth: "eap" is neither`, `expect: "nothing" is not`, "nas_identifier: has 254 bytes"}},

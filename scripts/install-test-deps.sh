@@ -22,6 +22,8 @@ haproxy         haproxy
 socat           socat
 openssl         openssl
 freeradius      freeradius
+vsftpd          vsftpd
+exim4-daemon-light exim4
 dnsmasq-base    dnsmasq
 postgresql      pg_createcluster
 mariadb-server  mariadbd

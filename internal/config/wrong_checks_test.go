@@ -150,6 +150,18 @@ var wrongChecks = []struct {
 		},
 	},
 	{
+		check: `{type: ftp, user: "a\nDELE x", tls: implicit}`,
+		want: []string{
+			`rhid.yaml:10:26: checks.web.user: has characters that no command can have`,
+			`rhid.yaml:10:44: checks.web.tls: "implicit" is not one of none, explicit; did you mean "explicit"?`,
+		},
+		schema: true,
+	},
+	{
+		check: "{type: smtp, server_name: mail.example}",
+		want:  []string{"rhid.yaml:10:34: checks.web.server_name: has no effect without tls: starttls or implicit"},
+	},
+	{
 		check: "{type: dns, transport: https}",
 		want: []string{
 			"rhid.yaml:10:8: checks.web.query: is required",
