@@ -156,7 +156,9 @@ func TestS4Mixed(t *testing.T) {
 	time.Sleep(time.Second)
 	alone := entries(p.Pid(), "fd")
 	h.reload(mixedConfig(mixedServices, false))
-	h.WaitFor("all services announced", siteUp, func() bool {
+	// A busy machine may lose probes while all begin at once, and a window of
+	// five takes 15 s to forget that.
+	h.WaitFor("all services announced", 3*siteUp, func() bool {
 		st := h.status()
 		return len(st.Services) == mixedServices+1 && !slices.ContainsFunc(st.Services, func(v control.Service) bool { return v.Verdict.String() != "announce" })
 	})
