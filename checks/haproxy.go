@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -160,7 +161,8 @@ func (r *haproxyReader) parseFailure(ctx context.Context, err error) *failure {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
+	// The connection's own deadline may be noticed before that of ctx.
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		return netFailure(ctx, err, "connected, but not all of HAProxy's statistics came within "+r.limitText())
 	}
 	return failf(CauseAnswer, "%s", cut(err.Error(), 200))

@@ -102,7 +102,18 @@ func startHAProxy(t *testing.T) (*server, string) {
 	if err := os.WriteFile(path, fmt.Appendf(nil, haproxyConfig, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return startServer(t, "tcp 8404", "haproxy", "-db", "-f", path), filepath.Join(dir, "admin.sock")
+	ha, socket := startServer(t, "tcp 8404", "haproxy", "-db", "-f", path), filepath.Join(dir, "admin.sock")
+	// The socket gets its name last, when all ports are open.
+	for end := time.Now().Add(probeLimit); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			conn.Close()
+			return ha, socket
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // accepting hands each connection to f, one after the other.

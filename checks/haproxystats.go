@@ -48,8 +48,13 @@ func readHAProxyStats(in io.Reader, backend string) (*haproxyBackend, error) {
 	r := csv.NewReader(io.LimitReader(in, haproxyStatsLimit))
 	r.ReuseRecord, r.FieldsPerRecord = true, -1
 	head, err := r.Read()
-	if err != nil || len(head) == 0 || head[0] != "# pxname" {
-		return nil, fmt.Errorf("not the statistics of HAProxy: %s", firstLine(head, err))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("not the statistics of HAProxy: nothing came")
+	case err != nil:
+		return nil, fmt.Errorf("not the statistics of HAProxy: %w", err)
+	case head[0] != "# pxname":
+		return nil, fmt.Errorf("not the statistics of HAProxy: %s", oneLine([]byte(strings.Join(head, ",")), quoteLimit))
 	}
 	at := map[string]int{"pxname": 0}
 	for i, name := range head[1:] {
@@ -98,17 +103,6 @@ func readHAProxyStats(in io.Reader, backend string) (*haproxyBackend, error) {
 		}
 	}
 	return b, nil
-}
-
-// firstLine shows what came in the place of a header.
-func firstLine(head []string, err error) string {
-	if errors.Is(err, io.EOF) {
-		return "nothing came"
-	}
-	if err != nil {
-		return err.Error()
-	}
-	return oneLine([]byte(strings.Join(head, ",")), quoteLimit)
 }
 
 func newHAProxyRow(rec []string, at map[string]int) (row haproxyRow, err error) {

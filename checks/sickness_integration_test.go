@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,7 +125,32 @@ func (s *server) hung(t *testing.T) (heal func()) {
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
 		t.Error(err)
 	}
+	for end := time.Now().Add(probeLimit); !s.stopped(t); time.Sleep(time.Millisecond) { // the signal takes its time
+		if time.Now().After(end) {
+			t.Errorf("%s does not stop", s.cmd.Path)
+			break
+		}
+	}
 	return func() { _ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGCONT) } // it ends with the test otherwise
+}
+
+// stopped says whether all threads of the server's first process stand still.
+func (s *server) stopped(t *testing.T) bool {
+	t.Helper()
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+	if err != nil || len(stats) == 0 {
+		t.Fatalf("no threads of %s: %v", s.cmd.Path, err)
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // a thread that just ended
+		}
+		if _, after, ok := strings.Cut(string(text), ") "); ok && !strings.HasPrefix(after, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // dropped makes a black hole of a port in the thread's namespace:
