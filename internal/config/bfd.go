@@ -54,7 +54,11 @@ func (b *BFD) Key(readFile func(string) ([]byte, error)) (string, error) {
 
 func (v *validator) bfd(p strict.Path, r *Router) {
 	b := r.BFD
-	if b == nil {
+	switch {
+	case b == nil:
+		return
+	case !r.Address.IsValid():
+		v.fail(p, "needs the router's address")
 		return
 	}
 	if d := b.Detection(); d >= r.Hold && r.Hold > 0 {

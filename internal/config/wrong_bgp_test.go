@@ -65,6 +65,14 @@ var wrongBGP = []struct {
 		},
 	},
 	{
+		name:  "BFD without an address",
+		edits: []edit{{"{address: 10.1.0.1, asn: 65000", "{asn: 65000, bfd: {interval: 100ms}"}},
+		want: []string{
+			`rhid.yaml:5:9: sites[0] "beijing": routers[0].address: is required`,
+			`rhid.yaml:5:27: sites[0] "beijing": routers[0].bfd: needs the router's address`,
+		},
+	},
+	{
 		name:  "BFD slower than BGP",
 		edits: []edit{{router, router + ", bfd: {interval: 1s}"}, {"asn: 65010}", "asn: 65010, hold: 3s}"}},
 		want: []string{

@@ -17,7 +17,7 @@ const maxTTL = 255
 // newPeer makes the BFD session with a router; ok is false where it has none.
 func newPeer(r config.Router) (p bfd.Peer, ok bool, err error) {
 	c := r.BFD
-	if c == nil {
+	if c == nil || !r.Address.IsValid() { // the second is refused by config
 		return p, false, nil
 	}
 	p = bfd.Peer{
