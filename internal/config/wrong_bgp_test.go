@@ -66,10 +66,9 @@ var wrongBGP = []struct {
 	},
 	{
 		name:  "BFD without an address",
-		edits: []edit{{"{address: 10.1.0.1, asn: 65000", "{asn: 65000, bfd: {interval: 100ms}"}},
+		edits: []edit{{"{address: 10.1.0.1, asn: 65000", "{interface: eth0, asn: 65000, bfd: {interval: 100ms}"}},
 		want: []string{
-			`rhid.yaml:5:9: sites[0] "beijing": routers[0].address: is required`,
-			`rhid.yaml:5:27: sites[0] "beijing": routers[0].bfd: needs the router's address`,
+			`rhid.yaml:5:44: sites[0] "beijing": routers[0].bfd: needs the router's address`,
 		},
 	},
 	{
