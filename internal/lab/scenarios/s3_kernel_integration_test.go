@@ -168,6 +168,9 @@ func TestLeaseIsAdopted(t *testing.T) {
 	s.client = s.siteLab.client.ProbeHTTP("10.255.0.20:9200", 5*time.Millisecond)
 	s.other = s.siteLab.client.ProbeHTTP("[fd00:255::20]:9200", 10*time.Millisecond)
 	s.rhid.Signal(syscall.SIGKILL) // its guard, which lives on, has the output open, and Kill would wait for that
+	for syscall.Kill(s.rhid.Pid(), 0) == nil {
+		time.Sleep(time.Millisecond) // or its socket would pass for the next one's
+	}
 	s.adopted()
 	time.Sleep(5 * time.Second) // the old life's guard gives way, and the new one's does nothing
 	s.host.reset()
