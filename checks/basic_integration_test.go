@@ -158,6 +158,7 @@ func TestICMPSicknesses(t *testing.T) {
 			"ip address add 10.1.1.1/32 dev lo",
 			"ip address add fd00::1/128 dev lo nodad",
 			"ip route add unreachable 10.1.1.2/32",
+			"ip route add prohibit 10.9.8.8/32",
 			"ip link add name near type veth peer name distant",
 			"ip link set dev near up",
 			"ip link set dev distant up",
@@ -188,6 +189,7 @@ func TestICMPSicknesses(t *testing.T) {
 			{name: "unreachable", opts: one, to: to("10.1.1.2", probeLimit), cause: CauseNetwork, says: "host unreachable: nothing answers for the target's address"},
 			{name: "dead neighbour", opts: one, to: to("10.1.2.2", probeLimit), cause: CauseNetwork, says: "host unreachable: nothing answers for the target's address"},
 			{name: "no route", opts: one, to: to("10.9.9.9", probeLimit), cause: CauseNetwork, says: "network unreachable: this host has no route to the target"},
+			{name: "prohibited by a route", opts: one, to: to("10.9.8.8", probeLimit), cause: CauseInternal, says: "this host does not let the packet out: firewall or prohibiting route"},
 			{name: "source not on this host", opts: one, to: alien, cause: CauseInternal, says: "source address 10.1.9.9 is not on this host"},
 		})
 	})

@@ -262,9 +262,11 @@ func (p *icmpProbe) icmpFailure(ctx context.Context, err error) *failure {
 	return f
 }
 
-// openFailure explains why there is no socket to send from.
+// openFailure explains why there is no socket to send from. What connect refuses
+// is a route that prohibits, and no lack of privilege.
 func (p *icmpProbe) openFailure(ctx context.Context, err error) *failure {
-	if errors.Is(err, os.ErrPermission) {
+	var call *os.SyscallError
+	if errors.Is(err, os.ErrPermission) && (!errors.As(err, &call) || call.Syscall != "connect") {
 		return &failure{CauseInternal, "this host does not let rhid send ICMP echo requests: " +
 			"it needs CAP_NET_RAW, or its group within net.ipv4.ping_group_range"}
 	}
