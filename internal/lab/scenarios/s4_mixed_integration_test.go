@@ -243,6 +243,9 @@ func (h *healthLab) useOver(p *lab.Proc, length time.Duration) {
 	if last > 1.5*first+5 {
 		h.t.Errorf("CPU grows from %.1f %% to %.1f %%", first, last)
 	}
+	if a, b := median(files[:third]), median(files[len(files)-third:]); b > a+a/5+5 {
+		h.t.Errorf("open descriptors grow from %d to %d", a, b)
+	}
 	if a, b := median(rss[:third]), median(rss[len(rss)-third:]); b > a+a/5 {
 		h.t.Errorf("memory grows from %d to %d KiB", a, b)
 	}
