@@ -15,6 +15,8 @@ func TestAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Daemon{runner: checks.NewRunner(slog.New(slog.DiscardHandler), checks.RunnerOptions{})}
 		alive := d.alive()
+		// The checks' own timers end at the same instants: let them finish first.
+		wait := func() { <-time.After(time.Second); synctest.Wait() }
 		d.turns.Add(1)
 		if alive() {
 			t.Error("alive although the checks have not begun")
@@ -22,14 +24,14 @@ func TestAlive(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.runner.Run(ctx) }()
-		<-time.After(time.Second)
+		wait()
 		if !alive() {
 			t.Error("not alive although both turn")
 		}
 		if alive() {
 			t.Error("alive without any progress")
 		}
-		<-time.After(time.Second)
+		wait()
 		if alive() {
 			t.Error("alive although the loop stands still")
 		}
