@@ -39,7 +39,7 @@ func same(t *testing.T, what, got, want string) {
 }
 
 func TestAddressFirstRouteLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, _, _, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -56,7 +56,7 @@ func TestAddressFirstRouteLast(t *testing.T) {
 
 // A withdraw that has not left the host keeps the VIP local, however long.
 func TestAddressWaitsForTheWithdrawToLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, addr, bgp, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -80,7 +80,7 @@ func TestAddressWaitsForTheWithdrawToLeave(t *testing.T) {
 // What the target took is announced only once it was read back: before that
 // not even the places are known where it may be missing.
 func TestAnnouncedMeansReadBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, _, bgp, a := bench(t)
 		launch(t, a.Run)
 		wait(time.Second)
@@ -101,7 +101,7 @@ func TestAnnouncedMeansReadBack(t *testing.T) {
 }
 
 func TestTakenBackWhileLingering(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, addr, _, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -117,7 +117,7 @@ func TestTakenBackWhileLingering(t *testing.T) {
 }
 
 func TestNoRouteWithoutTheAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, addr, bgp, a := bench(t)
 		addr.set("put", errTest)
 		launch(t, a.Run)
@@ -138,7 +138,7 @@ func TestNoRouteWithoutTheAddress(t *testing.T) {
 // An address that others take away is put back at the next look, and its
 // route does not move; one that cannot be put back takes the route out.
 func TestForeignRemoval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, addr, bgp, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -167,7 +167,7 @@ func TestForeignRemoval(t *testing.T) {
 // Leftovers stay until the inputs are complete; those still wanted are kept
 // without being touched.
 func TestAdoption(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, addr, bgp, a := bench(t)
 		stale := pfx("10.255.0.99/32")
 		addr.have[stale], bgp.have[stale] = Route{Prefix: stale}, Route{Prefix: stale}
@@ -197,7 +197,7 @@ func containsPut(s string) bool {
 
 // A VIP that is no longer configured leaves in the usual order and is forgotten.
 func TestRemovedVIP(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, _, _, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -223,7 +223,7 @@ func TestBindModes(t *testing.T) {
 		{BindNever, "", "", ""},
 	}
 	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			_, addr, bgp, a := bench(t)
 			launch(t, a.Run)
 			set := func(action Action) {
@@ -245,7 +245,7 @@ func TestBindModes(t *testing.T) {
 }
 
 func TestMetricChangeIsOnePut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, _, _, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -262,7 +262,7 @@ func TestMetricChangeIsOnePut(t *testing.T) {
 
 // A read that fails does not hold up a withdraw.
 func TestWithdrawWithoutReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, _, bgp, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -278,7 +278,7 @@ func TestWithdrawWithoutReading(t *testing.T) {
 
 // A withdraw that fails is tried again, at least once a second, until it works.
 func TestWithdrawIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, _, bgp, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)
@@ -300,7 +300,7 @@ func TestWithdrawIsRetried(t *testing.T) {
 // An address that is there but does not do its work (its local route is gone)
 // is not local: after the grace its route goes.
 func TestAddressWithoutEffect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, addr, bgp, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)

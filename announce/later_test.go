@@ -2,7 +2,6 @@ package announce
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -10,7 +9,7 @@ import (
 // comes back when it said, makes the newest goal true, and takes nothing for a
 // failure.
 func TestLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w, _, bgp, a := bench(t)
 		launch(t, a.Run)
 		a.Set(one(Announce, 100), true)

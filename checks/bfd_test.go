@@ -4,12 +4,11 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 func TestBFDCheckAsksTheSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var up atomic.Bool
 		up.Store(true)
 		sessions := func(router string) (bool, string) {

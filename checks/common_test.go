@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -68,7 +67,7 @@ func TestMaintenanceFile(t *testing.T) {
 // TestMaintenanceEvents: the beginning and the end of maintenance are events,
 // and do not touch the state.
 func TestMaintenanceEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		r := startRunner(t, specOf("a", p))
 		<-r.Events()
@@ -173,7 +172,7 @@ func TestFaultsOfOneProbe(t *testing.T) {
 
 // TestProbeOnce: it returns at the timeout, whatever the probe does.
 func TestProbeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		began := time.Now()
 		wait := make(chan struct{})
 		res := ProbeOnce(t.Context(), timed(func(context.Context) Result { <-wait; return Result{OK: true} }), time.Second)
@@ -187,7 +186,7 @@ func TestProbeOnce(t *testing.T) {
 // TestJitter: probes start within the jitter after their slots, and not all at
 // the same distance.
 func TestJitter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		s := specOf("a", p)
 		s.Timing.Jitter, s.Timing.Timeout = 300*time.Millisecond, 500*time.Millisecond

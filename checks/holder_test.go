@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -44,7 +43,7 @@ func heldSpec(key string, g *grip) Spec {
 }
 
 func TestBreakCountsBetweenProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g := newGrip()
 		r := startRunner(t, heldSpec("1", g))
 		if ev := <-r.Events(); ev.State != Up {
@@ -71,7 +70,7 @@ func TestBreakCountsBetweenProbes(t *testing.T) {
 
 // A server that drops each connection at once is asked no more often for it.
 func TestBreaksKeepTheirDistance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g := newGrip()
 		g.set(func(ctx context.Context) Result {
 			go g.breaks()
@@ -97,7 +96,7 @@ func TestBreaksKeepTheirDistance(t *testing.T) {
 }
 
 func TestReloadHandsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, same, other := newGrip(), newGrip(), newGrip()
 		r := startRunner(t, heldSpec("1", g))
 		<-r.Events()
@@ -124,7 +123,7 @@ func TestReloadHandsOver(t *testing.T) {
 }
 
 func TestStopReleases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g := newGrip()
 		r := NewRunner(slog.New(slog.DiscardHandler), RunnerOptions{})
 		mustUpdate(t, r, heldSpec("1", g))

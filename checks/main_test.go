@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -144,4 +146,14 @@ func runnerHelper() int {
 		return 1
 	}
 	return 0
+}
+
+// bubble is synctest.Test on one processor. With -race and more of them, Go 1.26
+// lets all use one context of the race detector for a bubble's timers, and now
+// and then ends with a SIGSEGV in it (golang/go#78156). The detector goes by the
+// order of events, not by chance, so one processor finds as much.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -17,7 +16,7 @@ func mustUpdate(t *testing.T, r *Runner, specs ...Spec) {
 }
 
 func TestUpdateSameKeyKeepsStateAndPhase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, q := newScript(good), newScript(good)
 		r := startRunner(t, specOf("a", p))
 		elapse(3 * time.Second)
@@ -35,7 +34,7 @@ func TestUpdateSameKeyKeepsStateAndPhase(t *testing.T) {
 }
 
 func TestUpdateChangedKeyKeepsStateUntilDecided(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		r := startRunner(t, specOf("a", p))
 		if ev := <-r.Events(); ev.State != Up {
@@ -59,7 +58,7 @@ func TestUpdateChangedKeyKeepsStateUntilDecided(t *testing.T) {
 }
 
 func TestUpdateVoidsProbeUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(ctx context.Context) Result { <-ctx.Done(); return bad(ctx) })
 		s := specOf("a", p)
 		s.Timing.Fall = 1
@@ -84,7 +83,7 @@ func TestUpdateVoidsProbeUnderWay(t *testing.T) {
 }
 
 func TestUpdateRemovedStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(ctx context.Context) Result { <-ctx.Done(); return bad(ctx) })
 		r := startRunner(t, specOf("a", p), specOf("b", newScript(good)))
 		for len(p.times()) == 0 {
@@ -114,7 +113,7 @@ func TestUpdateRemovedStops(t *testing.T) {
 // A check that is removed while it hangs, and comes back, must not run twice
 // at once; and it starts anew once it can.
 func TestUpdateHungCheckComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		p := newScript(func(context.Context) Result { <-release; return Result{OK: true} })
 		r := startRunner(t, specOf("a", p))
@@ -141,7 +140,7 @@ func TestUpdateHungCheckComesBack(t *testing.T) {
 }
 
 func TestUpdateIntervalChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		r := startRunner(t, specOf("a", p))
 		elapse(3 * time.Second)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -88,7 +87,7 @@ func TestRules(t *testing.T) {
 // own words and with real timing.
 func TestSeedRules(t *testing.T) {
 	t.Run("five probes with three failures", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p := newScript(good)
 			s := specOf("a", p)
 			s.Rules.Window = Window{Size: 5, Fail: 3}
@@ -115,7 +114,7 @@ func TestSeedRules(t *testing.T) {
 		})
 	})
 	t.Run("the last 100 within 10 minutes below 90 %", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			i := 0
 			p := newScript(func(ctx context.Context) Result { // one of nine fails: 88.9 %
 				if i++; i%9 == 0 {
@@ -154,7 +153,7 @@ func TestSeedRules(t *testing.T) {
 // TestFeed: evidence is judged as it comes, abstains when there is too little,
 // and is forgotten by time alone.
 func TestFeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := Spec{ID: "report@atm", Name: "report", Passive: true, Rules: Rules{Rate: Rate{Over: time.Minute, Min: 90, MinSamples: 20}}}
 		r := startRunner(t, s)
 		elapse(time.Second)
@@ -196,7 +195,7 @@ func TestFeed(t *testing.T) {
 // TestSampler: a passive check that looks by itself; that there is nothing to
 // look at is no evidence.
 func TestSampler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(context.Context) Result {
 			return Result{OK: true, Counts: &Counts{OK: 5, Fail: 5, Detail: "resets"}}
 		})

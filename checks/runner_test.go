@@ -98,7 +98,7 @@ func wantState(t *testing.T, r *Runner, id string, want State) {
 }
 
 func TestRunnerRiseFallEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		r := startRunner(t, specOf("a", p))
 		wantState(t, r, "a", Unknown)
@@ -125,7 +125,7 @@ func TestRunnerRiseFallEvents(t *testing.T) {
 }
 
 func TestRunnerKeepsPhase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(ctx context.Context) Result {
 			<-time.After(300 * time.Millisecond)
 			return good(ctx)
@@ -145,7 +145,7 @@ func TestRunnerKeepsPhase(t *testing.T) {
 }
 
 func TestRunnerSplaysTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var specs []Spec
 		var ps []*script
 		for i := range 100 {
@@ -171,7 +171,7 @@ func TestRunnerSplaysTheStart(t *testing.T) {
 }
 
 func TestRunnerFastIntervalWhileInDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		s := specOf("a", p)
 		s.Timing = Timing{Interval: 10 * time.Second, FastInterval: time.Second, Timeout: 500 * time.Millisecond, Rise: 3, Fall: 3}
@@ -200,7 +200,7 @@ func TestRunnerFastIntervalWhileInDoubt(t *testing.T) {
 }
 
 func TestRunnerHungProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hung := newScript(func(context.Context) Result { <-release; return Result{OK: true} })
 		other := newScript(good)
@@ -232,7 +232,7 @@ func TestRunnerHungProbe(t *testing.T) {
 }
 
 func TestRunnerTimeoutEndsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(ctx context.Context) Result {
 			<-ctx.Done()
 			return Result{Cause: CauseTimeout, Detail: "no answer within 800ms"}
@@ -249,7 +249,7 @@ func TestRunnerTimeoutEndsContext(t *testing.T) {
 }
 
 func TestRunnerPanicIsAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(context.Context) Result { panic("fault") })
 		r := startRunner(t, specOf("a", p))
 		ev := <-r.Events()
@@ -260,7 +260,7 @@ func TestRunnerPanicIsAFailure(t *testing.T) {
 }
 
 func TestRunnerSlowReaderSeesLatest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		a, b := newScript(good), newScript(good)
 		r := startRunner(t, specOf("a", a), specOf("b", b))
 		elapse(3 * time.Second)
@@ -292,7 +292,7 @@ func TestRunnerSlowReaderSeesLatest(t *testing.T) {
 }
 
 func TestRunnerRecentIsARing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := 0
 		p := newScript(func(context.Context) Result { n++; return Result{OK: true, Detail: fmt.Sprint(n)} })
 		r := startRunner(t, specOf("a", p))
@@ -309,7 +309,7 @@ func TestRunnerRecentIsARing(t *testing.T) {
 }
 
 func TestRunnerProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := startRunner(t)
 		elapse(time.Millisecond)
 		for range 20 {
@@ -323,7 +323,7 @@ func TestRunnerProgress(t *testing.T) {
 }
 
 func TestRunnerRunsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := startRunner(t)
 		synctest.Wait()
 		if err := r.Run(context.Background()); err == nil {
@@ -333,7 +333,7 @@ func TestRunnerRunsOnce(t *testing.T) {
 }
 
 func TestRunnerStopCancelsProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(ctx context.Context) Result { <-ctx.Done(); return Result{} })
 		r := NewRunner(slog.New(slog.DiscardHandler), RunnerOptions{})
 		if err := r.Update([]Spec{specOf("a", p)}); err != nil {

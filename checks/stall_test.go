@@ -3,7 +3,6 @@ package checks
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -22,7 +21,7 @@ func hangs(ctx context.Context) Result {
 }
 
 func TestStallVoidsFailuresUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(good)
 		s := specOf("a", p)
 		s.Timing.Fall = 1
@@ -56,7 +55,7 @@ func TestStallVoidsFailuresUnderWay(t *testing.T) {
 
 // A success of the time of a stall counts: the target did answer.
 func TestStallKeepsSuccesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(func(ctx context.Context) Result {
 			<-time.After(500 * time.Millisecond)
 			return good(ctx)
@@ -76,7 +75,7 @@ func TestStallKeepsSuccesses(t *testing.T) {
 // A host that is always late does not go blind: after maxDiscards void
 // results, a failure counts.
 func TestStallForgivesOnlySoOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newScript(hangs)
 		s := specOf("a", p)
 		s.Timing.Fall = 1
@@ -96,7 +95,7 @@ func TestStallForgivesOnlySoOften(t *testing.T) {
 
 // Checks that became due while the process stood still do not start at once.
 func TestStallDoesNotBunch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var specs []Spec
 		var ps []*script
 		for i := range 50 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -220,7 +219,7 @@ func TestAddressesLoDown(t *testing.T) {
 // TestAddressesLocalRouteLost is somebody flushing table local: the address is
 // still there, and of no use.
 func TestAddressesLocalRouteLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := newFake()
 		w := testWorld(f)
 		settle(t, w.Addresses(), local6(announce.LocalAddress))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,7 +50,7 @@ func TestPlaceOfADaemon(t *testing.T) {
 // TestHealing has FRR lose a route for good: it is added anew once FRR had its
 // time, a few times with growing pauses, and then no more.
 func TestHealing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		back := readback.New(readback.Settings{From: []string{readback.FRR}, Interval: time.Second}, slog.New(slog.DiscardHandler))
 		k := newFake()
 		w := testWorld(k)

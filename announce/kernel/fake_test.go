@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -303,4 +305,14 @@ func wantDump(t *testing.T, k stack, lines ...string) {
 	if diff := cmp.Diff(strings.Join(lines, "\n"), dump(k)); diff != "" {
 		t.Errorf("kernel differs (-want +got):\n%s", diff)
 	}
+}
+
+// bubble is synctest.Test on one processor. With -race and more of them, Go 1.26
+// lets all use one context of the race detector for a bubble's timers, and now
+// and then ends with a SIGSEGV in it (golang/go#78156). The detector goes by the
+// order of events, not by chance, so one processor finds as much.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
 }

@@ -25,7 +25,7 @@ func leasedWorld(k stack) *World {
 // TestLeaseIsKeptByTheLiving renews the lease twice a second, and not at all
 // while nothing is alive.
 func TestLeaseIsKeptByTheLiving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		k := &shared{fake: newFake()}
 		w := leasedWorld(k)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +227,7 @@ var leasedDump = []string{
 }
 
 func TestGuardTakesRoutesOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		k, stop, parent, done := guarded(t)
 		k.lapse() // somebody took the address: it is back at the next renewal
 		<-time.After(leaseMissed)
@@ -254,7 +254,7 @@ func TestGuardTakesRoutesOut(t *testing.T) {
 }
 
 func TestGuardOfADeadParent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		k, stop, parent, done := guarded(t)
 		died := time.Now()
 		stop()
@@ -272,7 +272,7 @@ func TestGuardOfADeadParent(t *testing.T) {
 // TestGuardGivesWay has another life of rhid keep the lease: its guard looks
 // after the routes now.
 func TestGuardGivesWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		k, stop, parent, done := guarded(t)
 		close(parent)
 		if err := <-done; err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +39,7 @@ func TestSpacing(t *testing.T) {
 		"withdrawn after quiet time": {{"announce", put(100), 0}, {"quiet", pause(arrival), 0}, {"withdraw", withdraw, 0}, {"announce", put(100), spacing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				s := testSettings()
 				s.Spacing = spacing
 				w := newWorld(newFake(), s, nil)
@@ -70,7 +69,7 @@ func pause(d time.Duration) func(*routes) error {
 
 // TestChangesAreForgotten keeps memory bounded.
 func TestChangesAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := testWorld(newFake())
 		settle(t, w.route, want4(100, 0))
 		<-time.After(arrival + time.Millisecond)

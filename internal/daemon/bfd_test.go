@@ -3,7 +3,6 @@ package daemon
 import (
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"rhid/announce/bfd"
@@ -11,7 +10,7 @@ import (
 )
 
 func TestPulse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		moved := false
 		p := &pulse{moved: func() bool { was := moved; moved = false; return was }}
 		want := func(alive bool, when string) {

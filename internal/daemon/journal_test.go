@@ -13,7 +13,7 @@ import (
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestJournalFollows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		j := newJournal(quiet())
 		got := make(chan []control.Event, 1)
 		go func() { got <- j.after(t.Context(), 0) }()
