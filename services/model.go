@@ -12,12 +12,18 @@ type Node struct {
 // Service is a business service as the decision sees it.
 type Service struct {
 	Name       string
+	PartOf     string   // what it is a part of, where people know it by another name
 	Order      []string // takeover order: node names, the main node first; never empty
 	Announcers int      // how many nodes announce at once; 0 is all
 	PerSite    bool     // Announcers holds for each site, not for the cluster
 	Priority   int      // a higher one is assigned first
 	Sticky     bool     // failback never: a ready holder keeps it
 	KeepDown   bool     // all_down keep: the last holder goes on when nobody can serve
+}
+
+// Is says whether the service, or what it is a part of, has a name.
+func (s Service) Is(name string) bool {
+	return name != "" && (s.Name == name || s.PartOf == name)
 }
 
 // Readiness is what a node says of itself for a service.

@@ -8,7 +8,7 @@ import (
 )
 
 // Failure is something to imagine: a node, a whole site, or one service on one
-// node that fails.
+// node that fails, with all its parts.
 type Failure struct {
 	Kind string // node, site or service
 	Name string
@@ -36,7 +36,7 @@ func ParseFailure(text string, in Inputs) (Failure, error) {
 		if !hasNode(f.Node) {
 			return f, fmt.Errorf("%q: there is no node %q; write service:NAME@NODE", text, f.Node)
 		}
-		ok = slices.ContainsFunc(in.Services, func(x Service) bool { return x.Name == f.Name })
+		ok = slices.ContainsFunc(in.Services, func(x Service) bool { return x.Is(f.Name) })
 	default:
 		return f, fmt.Errorf("%q is none of node:NAME, site:NAME and service:NAME@NODE", text)
 	}
@@ -57,15 +57,23 @@ func Imagine(in Inputs, failures ...Failure) Inputs {
 			case f.Kind == "node" && f.Name == n.Name, f.Kind == "site" && f.Name == n.Site:
 				v.Alive, v.Lost = false, false
 			case f.Kind == "service" && f.Node == n.Name:
-				st := v.Services[f.Name]
-				st.Readiness = Down
-				st.Reason = Reason{CodeCheckDown, "imagined to be down"}
-				v.Services[f.Name] = st
+				failService(v.Services, in.Services, f.Name)
 			}
 			out.Views[n.Name] = v
 		}
 	}
 	return Rested(out)
+}
+
+// failService takes a service, or all parts of it, for down in states.
+func failService(states map[string]State, all []Service, name string) {
+	for _, s := range all {
+		if s.Is(name) {
+			st := states[s.Name]
+			st.Readiness, st.Reason = Down, Reason{CodeCheckDown, "imagined to be down"}
+			states[s.Name] = st
+		}
+	}
 }
 
 // Rested returns a copy of in without what passes by itself: nobody waits for

@@ -89,6 +89,29 @@ func TestParseFailureErrors(t *testing.T) {
 	}
 }
 
+// A service that is decided on in parts fails with all of them.
+func TestForeseeParts(t *testing.T) {
+	nodes := []Node{{Name: "a"}, {Name: "b"}}
+	order := []string{"a", "b"}
+	in := AllWell(nodes, []Service{
+		{Name: "atm-ipv4", PartOf: "atm", Order: order, Announcers: 1}, {Name: "atm-ipv6", PartOf: "atm", Order: order, Announcers: 1},
+		{Name: "pos", Order: order, Announcers: 1},
+	})
+	for text, want := range map[string][]bool{"service:atm@a": {true, true, false}, "service:atm-ipv6@a": {false, true, false}} {
+		f, err := ParseFailure(text, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var moves []bool
+		for _, e := range Foresee(in, []string{text}, f).Services {
+			moves = append(moves, e.Moves)
+		}
+		if d := cmp.Diff(want, moves); d != "" {
+			t.Errorf("%s moves (-want +got):\n%s", text, d)
+		}
+	}
+}
+
 // Imagining changes nothing.
 func TestImagineCopies(t *testing.T) {
 	in := twoSites()

@@ -120,3 +120,19 @@ ALARM wanted-not-actual 10.255.0.10/32 bgp: wanted announced, and not so for 12s
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
+
+// A drain of a service is safe once no part of it is announced.
+func TestStillServesParts(t *testing.T) {
+	s := control.Status{
+		Parts:   map[string][]string{"atm": {"atm-ipv4", "atm-ipv6"}},
+		Cluster: &control.Cluster{Nodes: []control.Node{{Name: "a", Announcing: []string{"atm-ipv6", "pos"}}, {Name: "b", Announcing: []string{"atm-ipv4"}}}},
+	}
+	for what, want := range map[string]string{
+		"service:atm": "a still announces atm-ipv6, b still announces atm-ipv4", "service:atm@a": "a still announces atm-ipv6",
+		"service:atm-ipv4": "b still announces atm-ipv4", "service:atm-ipv4@a": "", "service:pos": "a still announces pos",
+	} {
+		if got := strings.Join(stillServes(s, what), ", "); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,9 +23,9 @@ func newExplainCmd() *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
-			names := make([]string, len(s.Services))
-			for i, svc := range s.Services {
-				names[i] = svc.Name
+			names := slices.Collect(maps.Keys(s.Parts))
+			for _, svc := range s.Services {
+				names = append(names, svc.Name)
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
@@ -47,6 +49,12 @@ func newExplainCmd() *cobra.Command {
 }
 
 func printExplanation(w io.Writer, e control.Explanation, now time.Time) {
+	for _, p := range e.Parts {
+		printExplanation(w, p, now)
+	}
+	if len(e.Parts) > 0 {
+		return
+	}
 	s := e.Service
 	fmt.Fprintf(w, "%s: %s", s.Name, s.Verdict)
 	if s.Verdict.String() == "announce" {

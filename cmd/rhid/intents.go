@@ -203,7 +203,7 @@ func stillServes(s control.Status, what string) []string {
 		concerned := kind == "node" && n.Name == name || kind == "site" && n.Site == name ||
 			kind == "service" && (!onNode || n.Name == node)
 		for _, a := range n.Announcing {
-			if concerned && (kind != "service" || a == service) {
+			if concerned && (kind != "service" || a == service || slices.Contains(s.Parts[service], a)) {
 				left = append(left, fmt.Sprintf("%s still announces %s", n.Name, a))
 			}
 		}

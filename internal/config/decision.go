@@ -18,7 +18,7 @@ func (cfg *Config) DecisionServices() []services.Service {
 	for i := range parts {
 		s := &parts[i]
 		out[i] = services.Service{
-			Name: s.Name, Order: s.Order, Announcers: s.AnnouncersN(), PerSite: s.Scope == "site", Priority: s.Priority,
+			Name: s.Name, PartOf: s.PartOf, Order: s.Order, Announcers: s.AnnouncersN(), PerSite: s.Scope == "site", Priority: s.Priority,
 			Sticky: s.Failback.Mode == "never", KeepDown: s.AllDown == "keep",
 		}
 	}

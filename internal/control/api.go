@@ -102,6 +102,8 @@ type Status struct {
 
 	Exportable []netip.Prefix `json:"exportable,omitempty"` // what the BGP speaker's filter lets out, read back from it
 	Cluster    *Cluster       `json:"cluster,omitempty"`    // with several nodes
+
+	Parts map[string][]string `json:"parts,omitempty"` // of services that are decided on in parts, the names of these
 }
 
 // ConfigState says which configuration runs.
@@ -203,6 +205,8 @@ type Explanation struct {
 	Pool     string            `json:"pool"` // the pool's state as one sentence
 	Checks   []checks.Status   `json:"checks"`
 	Links    []Link            `json:"links"` // that the service depends on
+
+	Parts []Explanation `json:"parts,omitempty"` // of a service decided on in parts; of the rest only its name is set then
 }
 
 // Event is something that happened.

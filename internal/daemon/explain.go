@@ -39,10 +39,12 @@ func (l *loop) usersOf(of string) (map[string][]string, error) {
 		}
 	}
 	_, isNode := l.m.cfg.Node(of)
-	switch svc := l.byName[of]; {
-	case svc != nil:
-		for _, id := range svc.members {
-			add(id)
+	switch called := l.m.called(of); {
+	case slices.ContainsFunc(called, func(n string) bool { return l.byName[n] != nil }):
+		for _, n := range called {
+			for _, id := range l.membersOf(n) {
+				add(id)
+			}
 		}
 	case of == "" || of == l.m.self.Name:
 		for i := range l.m.specs {
@@ -54,6 +56,14 @@ func (l *loop) usersOf(of string) (map[string][]string, error) {
 		return nil, fmt.Errorf("service %q on node %s: %w", of, l.m.self.Name, control.ErrNotFound)
 	}
 	return out, nil
+}
+
+// membersOf are the checks of a service that this node has.
+func (l *loop) membersOf(service string) []string {
+	if s := l.byName[service]; s != nil {
+		return s.members
+	}
+	return nil
 }
 
 // TestCheck implements control.Source.

@@ -25,10 +25,32 @@ func (d *Daemon) Intend(ctx context.Context, i control.Intent) error {
 	if d.cluster == nil {
 		return errAlone
 	}
+	var subjects []string
 	var wrong error
-	if err := d.inLoop(ctx, func(l *loop) { wrong = l.m.checkIntent(i) }); err != nil || wrong != nil {
+	if err := d.inLoop(ctx, func(l *loop) { subjects, wrong = l.subjects(i) }); err != nil || wrong != nil {
 		return cmp.Or(wrong, err)
 	}
+	for _, i.Subject = range subjects {
+		if err := d.intend(i); err != nil {
+			return fmt.Errorf("%s of %s: %w", i.Kind, i.Subject, err)
+		}
+	}
+	return nil
+}
+
+// subjects are those of all intents that follow from one.
+func (l *loop) subjects(i control.Intent) ([]string, error) {
+	if err := l.m.checkIntent(i); err != nil {
+		return nil, err
+	}
+	if i.Clear {
+		return l.m.cleared(i, l.d.cluster.View().Intents)
+	}
+	return []string{i.Subject}, nil
+}
+
+// intend makes one intent known, or clears it.
+func (d *Daemon) intend(i control.Intent) error {
 	if i.Kind == intentFailback {
 		i.For = failbackFor
 	}
@@ -40,7 +62,7 @@ func (d *Daemon) Intend(ctx context.Context, i control.Intent) error {
 		err = d.cluster.SetIntent(cluster.Intent{Kind: i.Kind, Subject: i.Subject, Arg: i.Arg, Who: i.Who, Why: i.Why, For: i.For})
 	}
 	if err != nil {
-		return fmt.Errorf("%s of %s: %w", i.Kind, i.Subject, err)
+		return err
 	}
 	detail := "by " + i.Who
 	if i.Arg != "" {
@@ -97,7 +119,7 @@ func (m *model) hasNode(name string) error {
 }
 
 func (m *model) hasService(name string) error {
-	if !slices.ContainsFunc(m.decide, func(s services.Service) bool { return s.Name == name }) {
+	if len(m.called(name)) == 0 {
 		return fmt.Errorf("%w: there is no service %q", control.ErrRefused, name)
 	}
 	return nil
@@ -105,7 +127,7 @@ func (m *model) hasService(name string) error {
 
 func (m *model) inOrder(service, node string) error {
 	for _, s := range m.decide {
-		if s.Name == service && !slices.Contains(s.Order, node) {
+		if s.Is(service) && !slices.Contains(s.Order, node) {
 			return fmt.Errorf("%w: the order of %s is %s; it does not name %q", control.ErrRefused, service, strings.Join(s.Order, ", "), node)
 		}
 	}

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,57 @@ func TestIntents(t *testing.T) {
 	f.holders()
 	f.intend("a2", control.Intent{Kind: "drain", Subject: "service:s", Clear: true})
 	f.holders("a1")
+}
+
+// TestIntentsOnParts: what an operator asks of a service whose families are
+// decided on apart reaches both.
+func TestIntentsOnParts(t *testing.T) {
+	v4, v6 := listen(t, ""), listen(t, "[::1]:0")
+	f := newFleet(t, fmt.Sprintf(`- {name: s, vips: [10.255.0.10/32, "fd00:255::10/128"], families: apart, order: [a1, a2, b1], failback: {delay: 200ms}, check: echo, servers: {addresses: [%q, %q]}}`,
+		v4.Addr(), v6.Addr()), "a1", "a2", "b1")
+	for range f.names {
+		f.edit("multihop: 2}", `multihop: 2, next_hop6: "fd00:1::11"}`)
+	}
+	f.start("a1", "a2", "b1")
+	f.holders("a1", "a1")
+
+	ask := func(kind, subject, arg string, want ...string) {
+		t.Helper()
+		f.intend("b1", control.Intent{Kind: kind, Subject: subject, Arg: arg, Clear: kind != "drain" && arg == ""})
+		f.holders(want...)
+	}
+	back := func(subject string, want ...string) {
+		t.Helper()
+		f.intend("a2", control.Intent{Kind: "drain", Subject: subject, Clear: true})
+		f.holders(want...)
+	}
+	ask("drain", "service:s@a1", "", "a2", "a2")
+	err := f.nodes["b1"].client.Intend(t.Context(), control.Intent{Kind: "drain", Subject: "service:s-ipv4@a1", Clear: true})
+	if err == nil || !strings.Contains(err.Error(), "take that of service:s@a1 back") {
+		t.Errorf("a part was undrained alone: %v", err)
+	}
+	back("service:s@a1", "a1", "a1")
+	ask("drain", "service:s-ipv6", "", "a1")
+	back("service:s", "a1", "a1")
+	ask("drain", "service:s", "")
+	back("service:s", "a1", "a1")
+	ask("pin", "service:s", "b1", "b1", "b1")
+	ask("pin", "service:s-ipv4", "a2", "a2", "b1")
+	ask("pin", "service:s", "", "a1", "a1")
+
+	e, err := f.nodes["a1"].client.Explain(t.Context(), "s")
+	if err != nil || len(e.Parts) != 2 || e.Parts[1].Service.Name != "s-ipv6" || len(e.Parts[1].Checks) != 1 {
+		t.Errorf("explain s: %+v, %v", e, err)
+	}
+	if cs, err := f.nodes["a1"].client.Checks(t.Context(), "s"); err != nil || len(cs) != 2 {
+		t.Errorf("checks of s: %+v, %v", cs, err)
+	}
+	if o, err := f.nodes["a2"].client.Foresee(t.Context(), []string{"service:s@a1"}); err != nil || !o.Services[0].Moves || !o.Services[1].Moves {
+		t.Errorf("s fails on a1: %+v, %v", o, err)
+	}
+	if st, err := f.nodes["b1"].client.Status(t.Context()); err != nil || len(st.Parts["s"]) != 2 {
+		t.Errorf("status: parts %v, %v", st.Parts, err)
+	}
 }
 
 // TestFreezeAndFailback: while frozen a failure is taken over and nothing is

@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"rhid/announce"
@@ -85,7 +84,7 @@ func (l *loop) inputs(now time.Time, some map[string]bool) services.Inputs {
 	}
 	view := l.d.cluster.View()
 	in.Certainty = certaintyOf(view.Certainty)
-	in.Intents = intentsOf(view.Intents)
+	in.Intents = l.m.intentsOf(view.Intents)
 	seen := l.witnessed(view.Nodes, now)
 	for _, n := range view.Nodes {
 		if n.Name != l.m.self.Name {
@@ -165,29 +164,6 @@ func certaintyOf(c cluster.Certainty) services.Certainty {
 	}
 }
 
-func intentsOf(all []cluster.Intent) services.Intents {
-	out := services.Intents{
-		DrainNodes: map[string]bool{}, DrainSites: map[string]bool{},
-		DrainServices: map[string]bool{}, Pins: map[string]string{},
-	}
-	for _, i := range all {
-		what, name, _ := strings.Cut(i.Subject, ":")
-		switch i.Kind + " " + what {
-		case intentDrain + " node":
-			out.DrainNodes[name] = true
-		case intentDrain + " site":
-			out.DrainSites[name] = true
-		case intentDrain + " service":
-			out.DrainServices[name] = true
-		case intentPin + " service":
-			out.Pins[name] = i.Arg
-		case intentFreeze + " " + everything:
-			out.Frozen = true
-		}
-	}
-	return out
-}
-
 // trustAgain lets services take back what an operator said they may, each
 // once for each time he said so; one that is not healthy yet has as long as the
 // intent stays.
@@ -200,7 +176,7 @@ func (l *loop) trustAgain() {
 			continue
 		}
 		for name, t := range l.trackers {
-			about := i.Subject == everything || i.Subject == "service:"+name
+			about := i.Subject == everything || i.Subject == "service:"+name || i.Subject == "service:"+l.byName[name].conf.Of()
 			if about && i.Clock > l.followed[name] && t.Trust() {
 				l.followed[name] = i.Clock
 			}

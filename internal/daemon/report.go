@@ -12,7 +12,8 @@ import (
 )
 
 // reportChecks are the IDs of the checks that live on what is reported, by
-// service. Services without such a check have none.
+// service and part, and by what these are parts of. Services without such a
+// check have none.
 func (m *model) reportChecks() map[string][]string {
 	fed := map[string]bool{}
 	for i := range m.specs {
@@ -29,6 +30,9 @@ func (m *model) reportChecks() map[string][]string {
 			}
 		}
 		out[s.name] = ids
+		if of := s.conf.Of(); of != s.name {
+			out[of] = append(out[of], ids...)
+		}
 	}
 	return out
 }

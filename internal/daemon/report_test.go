@@ -24,9 +24,18 @@ func reporting(t *testing.T) *Daemon {
 	t.Helper()
 	d := &Daemon{log: slog.New(slog.DiscardHandler), runner: checks.NewRunner(slog.New(slog.DiscardHandler), checks.RunnerOptions{})}
 	m := &model{
-		cfg:      &config.Config{},
-		specs:    []checks.Spec{{ID: "business@atm", Name: "business", Type: "report", Passive: true}},
-		services: []*service{{name: "atm", members: []string{"business@atm", "tcp@self"}}, {name: "pos", members: []string{"tcp@self"}}},
+		cfg: &config.Config{},
+		specs: []checks.Spec{
+			{ID: "business@atm", Name: "business", Type: "report", Passive: true},
+			{ID: "business@web-ipv4", Name: "business", Type: "report", Passive: true},
+			{ID: "business@web-ipv6", Name: "business", Type: "report", Passive: true},
+		},
+		services: []*service{
+			{name: "atm", members: []string{"business@atm", "tcp@self"}, conf: &config.Service{Name: "atm"}},
+			{name: "pos", members: []string{"tcp@self"}, conf: &config.Service{Name: "pos"}},
+			{name: "web-ipv4", members: []string{"business@web-ipv4"}, conf: &config.Service{Name: "web-ipv4", PartOf: "web"}},
+			{name: "web-ipv6", members: []string{"business@web-ipv6"}, conf: &config.Service{Name: "web-ipv6", PartOf: "web"}},
+		},
 	}
 	if err := d.runner.Update(m.specs); err != nil {
 		t.Fatal(err)
@@ -63,6 +72,20 @@ func TestReport(t *testing.T) {
 	st, _ := d.runner.StatusOf("business@atm")
 	if st.State != checks.Down || !strings.Contains(st.Why, "host does not answer") {
 		t.Errorf("%s: %s", st.State, st.Why)
+	}
+}
+
+// What is reported of a service counts for each of its parts.
+func TestReportOfParts(t *testing.T) {
+	d := reporting(t)
+	if err := d.Report(t.Context(), []control.Report{{Service: "web", OK: 7}, {Service: "web-ipv6", OK: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]float64{"business@web-ipv4": 7, "business@web-ipv6": 9, "business@atm": 0} {
+		st, ok := d.runner.StatusOf(id)
+		if !ok || st.Rate == nil && want > 0 || st.Rate != nil && float64(st.Rate.OK) != want {
+			t.Errorf("%s: %+v, want %v good ones", id, st.Rate, want)
+		}
 	}
 }
 

@@ -77,6 +77,7 @@ func (l *loop) status(now time.Time) control.Status {
 		State: l.phase.String(), Started: l.started,
 		Config:     control.ConfigState{File: l.d.opts.File, Digest: l.m.digest, Loaded: l.loaded, LastError: l.lastErr},
 		Services:   []control.Service{},
+		Parts:      l.m.parts(),
 		Neighbours: []control.Neighbour{},
 		Alarms:     []control.Alarm{},
 	}
@@ -213,25 +214,41 @@ func (l *loop) hostAlarms() []control.Alarm {
 	return out
 }
 
+// explain explains a service, or each of its parts.
 func (l *loop) explain(name string) (control.Explanation, error) {
-	i := slices.IndexFunc(l.m.services, func(s *service) bool { return s.name == name })
-	if i < 0 {
-		return control.Explanation{}, fmt.Errorf("service %q on node %s: %w", name, l.m.self.Name, control.ErrNotFound)
+	var own []*service
+	for _, n := range l.m.called(name) {
+		if s := l.byName[n]; s != nil {
+			own = append(own, s)
+		}
 	}
-	svc := l.m.services[i]
+	switch {
+	case len(own) == 0:
+		return control.Explanation{}, fmt.Errorf("service %q on node %s: %w", name, l.m.self.Name, control.ErrNotFound)
+	case own[0].name == name:
+		return l.explainOne(own[0]), nil
+	}
+	e := control.Explanation{Service: control.Service{Name: name, Holders: []control.Holder{}, VIPs: []announce.VIPStatus{}}}
+	for _, s := range own {
+		e.Parts = append(e.Parts, l.explainOne(s))
+	}
+	return e, nil
+}
+
+func (l *loop) explainOne(svc *service) control.Explanation {
 	var vips []announce.VIPStatus
 	for _, v := range l.d.announcer.Status() {
-		if v.Service == name {
+		if v.Service == svc.name {
 			vips = append(vips, v)
 		}
 	}
 	e := control.Explanation{
-		Service: l.serviceStatus(svc, vips), Decision: l.plan[name], Pool: l.outcomes[name].Detail, Links: l.linkStatus(svc),
+		Service: l.serviceStatus(svc, vips), Decision: l.plan[svc.name], Pool: l.outcomes[svc.name].Detail, Links: l.linkStatus(svc),
 	}
 	for _, id := range svc.members {
 		if st, ok := l.d.runner.StatusOf(id); ok {
 			e.Checks = append(e.Checks, st)
 		}
 	}
-	return e, nil
+	return e
 }
