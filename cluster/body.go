@@ -59,22 +59,27 @@ func (c *codec) pack(text []byte) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// open returns the JSON in a body.
+func (c *codec) open(body []byte) ([]byte, error) {
+	if len(body) < 1 || len(body) > maxPacked {
+		return nil, errBody
+	}
+	switch body[0] {
+	case bodyPlain:
+		return body[1:], nil
+	case bodyDeflate:
+		return c.inflate(body[1:])
+	default:
+		return nil, errBody
+	}
+}
+
 // unpack reads a body into v. Fields that v does not know are passed over;
 // the record keeps them.
 func (c *codec) unpack(body []byte, v any) error {
-	if len(body) < 1 || len(body) > maxPacked {
-		return errBody
-	}
-	text := body[1:]
-	switch body[0] {
-	case bodyPlain:
-	case bodyDeflate:
-		var err error
-		if text, err = c.inflate(text); err != nil {
-			return err
-		}
-	default:
-		return errBody
+	text, err := c.open(body)
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("read a body: %w", err)

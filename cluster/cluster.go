@@ -66,6 +66,8 @@ type Cluster struct {
 	due         map[recordKey]late
 	problems    problems
 	answers     map[uint64]chan string // of key changes under way
+	questions   map[uint64]question    // to other nodes, under way
+	answering   int                    // questions of other nodes
 	dirty       bool                   // intents that are not on disk
 	holdingNow  int
 	dropped     uint64
@@ -97,7 +99,7 @@ func Start(s Settings, log *slog.Logger) (*Cluster, error) {
 		inbox: make(chan []byte, inboxSize), wake: make(chan struct{}, 1),
 		changed: make(chan struct{}, 1), flushed: make(chan struct{}, 1),
 		peers: map[string]*peer{}, store: newStore(), due: map[recordKey]late{},
-		problems: problems{map[problemID]*seenProblem{}}, answers: map[uint64]chan string{},
+		problems: problems{map[problemID]*seenProblem{}}, answers: map[uint64]chan string{}, questions: map[uint64]question{},
 	}
 	c.hooks = &hooks{c}
 	if c.keyring, err = ring(s.Keys); err != nil {

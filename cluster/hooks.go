@@ -23,17 +23,22 @@ var (
 	_ memberlist.PingDelegate     = (*hooks)(nil)
 )
 
-// metaMagic begins a node's meta data: protocol versions and incarnation. It
-// has at most 13 bytes; memberlist panics above 512.
+// metaMagic begins a node's meta data: protocol versions, incarnation and
+// flags. It has at most 14 bytes; memberlist panics above 512. Bytes after the
+// last known field are ignored, and fields that are not there are 0.
 const metaMagic = 'R'
+
+// Flags of meta data: what a node can do besides its protocol version.
+const metaAnswers = 1 << iota // it answers questions, see Ask
 
 type meta struct {
 	low, high   uint8
 	incarnation uint64
+	flags       uint8
 }
 
 func (m meta) encode() []byte {
-	return binary.AppendUvarint([]byte{metaMagic, m.low, m.high}, m.incarnation)
+	return append(binary.AppendUvarint([]byte{metaMagic, m.low, m.high}, m.incarnation), m.flags)
 }
 
 func parseMeta(b []byte) (meta, bool) {
@@ -41,14 +46,25 @@ func parseMeta(b []byte) (meta, bool) {
 		return meta{}, false
 	}
 	inc, n := binary.Uvarint(b[3:])
-	return meta{b[1], b[2], inc}, n > 0
+	if n <= 0 {
+		return meta{}, false
+	}
+	m := meta{low: b[1], high: b[2], incarnation: inc}
+	if rest := b[3+n:]; len(rest) > 0 {
+		m.flags = rest[0]
+	}
+	return m, true
 }
 
 // NodeMeta implements memberlist.Delegate.
 func (h *hooks) NodeMeta(int) []byte {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	return meta{h.c.s.protocolMin, h.c.s.protocolMax, h.c.incarnation}.encode()
+	m := meta{low: h.c.s.protocolMin, high: h.c.s.protocolMax, incarnation: h.c.incarnation}
+	if h.c.s.Answer != nil {
+		m.flags |= metaAnswers
+	}
+	return m.encode()
 }
 
 // NotifyMsg implements memberlist.Delegate. The bytes may change after it
@@ -179,6 +195,7 @@ func (h *hooks) NotifyLeave(n *memberlist.Node) {
 	p.since = c.s.Wall()
 	p.outOfStep()
 	p.out.clear()
+	c.unask(n.Name)
 	level := slog.LevelWarn
 	if c.liveness(p) == Left {
 		level = slog.LevelInfo

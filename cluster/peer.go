@@ -259,7 +259,7 @@ func (c *Cluster) flush(p *peer) {
 	p.out.clear()
 	p.busy = true
 	reliable := c.udpLost(p, time.Now())
-	to := &memberlist.Node{Name: p.node.Name, Addr: p.node.Address.Unmap().AsSlice(), Port: uint16(c.s.Port)}
+	to := c.memberOf(p)
 	c.mu.Unlock()
 	var failed error
 	for _, m := range list {
@@ -275,6 +275,11 @@ func (c *Cluster) flush(p *peer) {
 	}
 	c.mu.Unlock()
 	c.signalFlushed()
+}
+
+// memberOf is a peer as memberlist knows it.
+func (c *Cluster) memberOf(p *peer) *memberlist.Node {
+	return &memberlist.Node{Name: p.node.Name, Addr: p.node.Address.Unmap().AsSlice(), Port: uint16(c.s.Port)}
 }
 
 func (c *Cluster) signalFlushed() {
@@ -317,7 +322,7 @@ func (c *Cluster) compose(p *peer) []outgoing {
 	var list []outgoing
 	add := func(m *message) {
 		m.from = c.s.Self
-		list = append(list, outgoing{m.encode(v), m.kind == messageKeyChange || m.kind == messageKeyAnswer})
+		list = append(list, outgoing{m.encode(v), m.kind.answered()})
 	}
 	// The records first: they are what is waited for.
 	m, size := &message{kind: messageRecords}, 0

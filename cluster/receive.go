@@ -76,6 +76,10 @@ func (c *Cluster) handle(ctx context.Context, b []byte) {
 		c.takeKeyChange(p, m)
 	case messageKeyAnswer:
 		c.takeKeyAnswer(m)
+	case messageAsk:
+		c.takeAsk(p, m)
+	case messageAnswer:
+		c.takeAnswer(m)
 	default:
 		c.log.DebugContext(ctx, "cluster message of an unknown kind", "node", m.from, "kind", int(m.kind))
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -42,6 +43,12 @@ type Settings struct {
 	// SaveKeys, when set, keeps the ring whenever RotateKey changes it, on
 	// every node. A node that cannot save refuses the change.
 	SaveKeys func(keys [][]byte) error
+
+	// Answer, when set, makes the JSON that answers a question of another node
+	// (Ask), or an error whose text is sent. It is called for up to four
+	// questions at a time, each in a goroutine of its own, and must return soon
+	// after ctx ends, which is in 3 s.
+	Answer func(ctx context.Context, from, subject, argument string) ([]byte, error)
 
 	// Detection is how soon a silent node is declared dead: fast (default),
 	// lan or wan. The figures are in DESIGN.md.

@@ -34,28 +34,43 @@ type messageKind uint8
 
 // The kinds of messages. Numbers are part of the wire format.
 const (
-	messageRecords   messageKind = 1 // records
-	messageDigest    messageKind = 2 // all stamps of the sender, its clock, and the nonce of the hello it answers
-	messageHello     messageKind = 3 // nonce and the sum of all stamps; asks for a digest
-	messageWant      messageKind = 4 // asks for the records of the stamps
-	messageNotice    messageKind = 5 // some stamps, instead of records that do not fit a packet
-	messageKeyChange messageKind = 6 // nonce, op, key
-	messageKeyAnswer messageKind = 7 // nonce, text of the error, if any
-	messageSame      messageKind = 8 // nonce, clock: the digest would list what the hello summed up
+	messageRecords   messageKind = 1  // records
+	messageDigest    messageKind = 2  // all stamps of the sender, its clock, and the nonce of the hello it answers
+	messageHello     messageKind = 3  // nonce and the sum of all stamps; asks for a digest
+	messageWant      messageKind = 4  // asks for the records of the stamps
+	messageNotice    messageKind = 5  // some stamps, instead of records that do not fit a packet
+	messageKeyChange messageKind = 6  // nonce, op, key
+	messageKeyAnswer messageKind = 7  // nonce, text of the error, if any
+	messageSame      messageKind = 8  // nonce, clock: the digest would list what the hello summed up
+	messageAsk       messageKind = 9  // nonce, subject, argument
+	messageAnswer    messageKind = 10 // nonce, text of the error, if any, body
 )
+
+// answered says that a message is a question, or the answer to one, that
+// nobody repeats when it is lost.
+func (k messageKind) answered() bool {
+	switch k {
+	case messageKeyChange, messageKeyAnswer, messageAsk, messageAnswer:
+		return true
+	default:
+		return false
+	}
+}
 
 // message is one message between two nodes.
 type message struct {
-	kind    messageKind
-	from    string
-	nonce   uint64
-	sum     uint64
-	clock   time.Time
-	stamps  []stamp
-	records []record
-	op      keyOp
-	key     []byte
-	text    string
+	kind              messageKind
+	from              string
+	nonce             uint64
+	sum               uint64
+	clock             time.Time
+	stamps            []stamp
+	records           []record
+	op                keyOp
+	key               []byte
+	text              string
+	subject, argument string
+	body              []byte
 }
 
 var errMessage = errors.New("not a message of this cluster's protocol")
@@ -99,6 +114,14 @@ func (m *message) encode(version uint8) []byte {
 	case messageKeyAnswer:
 		b = binary.AppendUvarint(b, m.nonce)
 		b = appendText(b, cut(m.text, maxErrorText))
+	case messageAsk:
+		b = binary.AppendUvarint(b, m.nonce)
+		b = appendText(b, m.subject)
+		b = appendText(b, m.argument)
+	case messageAnswer:
+		b = binary.AppendUvarint(b, m.nonce)
+		b = appendText(b, cut(m.text, maxErrorText))
+		b = appendText(b, string(m.body))
 	}
 	return b
 }
@@ -174,6 +197,10 @@ func decode(b []byte, low, high uint8) (*message, error) {
 		m.nonce, m.op, m.key = r.uint(), keyOp(r.byte()), []byte(r.text(maxKeySize))
 	case messageKeyAnswer:
 		m.nonce, m.text = r.uint(), r.text(maxErrorText)
+	case messageAsk:
+		m.nonce, m.subject, m.argument = r.uint(), r.text(maxName), r.text(maxArgument)
+	case messageAnswer:
+		m.nonce, m.text, m.body = r.uint(), r.text(maxErrorText), []byte(r.text(maxPacked))
 	default:
 		// A kind that a later version added within this protocol version.
 		return m, r.err

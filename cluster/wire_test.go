@@ -25,6 +25,8 @@ func samples() []*message {
 		{kind: messageNotice, from: "n3", stamps: []stamp{st}},
 		{kind: messageKeyChange, from: "n3", nonce: 8, op: keyUse, key: []byte("0123456789abcdef")},
 		{kind: messageKeyAnswer, from: "n3", nonce: 8, text: "disk full"},
+		{kind: messageAsk, from: "n3", nonce: 9, subject: "checks", argument: `{"of":"atm"}`},
+		{kind: messageAnswer, from: "n3", nonce: 9, text: "not found", body: []byte{bodyPlain, '[', ']'}},
 	}
 }
 
@@ -114,6 +116,9 @@ func FuzzBody(f *testing.F) {
 		f.Add(uint8(3), b)
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		if text, err := c.open(b); err == nil && len(text) > maxBody {
+			t.Fatalf("%d bytes became %d", len(b), len(text))
+		}
 		r := &record{stamp: stamp{key: recordKey{recordKind(kind%3 + 1), "drain/x"}}, body: b}
 		v, err := c.readBody(r)
 		if err != nil {

@@ -19,20 +19,31 @@ import (
 // newChecksCmd returns "rhid checks" with its subcommands.
 func newChecksCmd() *cobra.Command {
 	var t talk
+	var node string
 	cmd := &cobra.Command{
 		Use:   "checks [SERVICE|NODE]",
-		Short: "Show the checks of a service, or of this node",
-		Long: `Shows the checks of a service, or all of this node: their state and since when,
+		Short: "Show the checks of a service, or of a node",
+		Long: `Shows the checks of a service, or all of a node: their state and since when,
 what they said last, the last ten results (the oldest first, . is a success and
 x a failure), the success rate, and when they run next.
 
-The exit status is 1 when one of them is down.`,
+Without a node it is this one. Any other node of the cluster is asked over the
+cluster: rhid checks lb-2, or rhid checks SERVICE --node lb-2. A name that is both
+is a service.
+
+The exit status is 1 when a check is down, and 3 when the node does not answer.`,
 		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return t.names(cmd, true)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(t.output); err != nil {
 				return err
 			}
-			all, err := control.NewClient(t.socket).Checks(cmd.Context(), strings.Join(args, ""))
+			all, err := control.NewClient(t.socket).Checks(cmd.Context(), strings.Join(args, ""), node)
 			if err != nil {
 				return asked(err)
 			}
@@ -50,8 +61,32 @@ The exit status is 1 when one of them is down.`,
 		},
 	}
 	t.register(cmd)
+	cmd.Flags().StringVar(&node, "node", "", "node to ask (default this one)")
+	must(cmd.RegisterFlagCompletionFunc("node", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return t.names(cmd, false)
+	}))
 	cmd.AddCommand(newChecksTestCmd(), newChecksTypesCmd())
 	return cmd
+}
+
+// names are those of the cluster's nodes, and of services where they are wanted
+// too, for the completion of what was typed.
+func (t *talk) names(cmd *cobra.Command, services bool) ([]string, cobra.ShellCompDirective) {
+	s, err := control.NewClient(t.socket).Status(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	if services {
+		names = serviceNames(&s)
+	}
+	if s.Cluster == nil {
+		return append(names, s.Node), cobra.ShellCompDirectiveNoFileComp
+	}
+	for i := range s.Cluster.Nodes {
+		names = append(names, s.Cluster.Nodes[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func printChecks(w io.Writer, all []control.CheckState, now time.Time) {

@@ -23,11 +23,7 @@ func newExplainCmd() *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
-			names := slices.Collect(maps.Keys(s.Parts))
-			for _, svc := range s.Services {
-				names = append(names, svc.Name)
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return serviceNames(&s), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(t.output); err != nil {
@@ -46,6 +42,15 @@ func newExplainCmd() *cobra.Command {
 	}
 	t.register(cmd)
 	return cmd
+}
+
+// serviceNames are those of services and their parts on this node.
+func serviceNames(s *control.Status) []string {
+	names := slices.Collect(maps.Keys(s.Parts))
+	for i := range s.Services {
+		names = append(names, s.Services[i].Name)
+	}
+	return names
 }
 
 func printExplanation(w io.Writer, e control.Explanation, now time.Time) {

@@ -19,7 +19,7 @@ import (
 const (
 	exitNo          = 1 // no, or failed
 	exitUsage       = 2 // wrong usage or configuration
-	exitUnreachable = 3 // the daemon does not answer
+	exitUnreachable = 3 // the daemon, or that of another node that was asked for, does not answer
 )
 
 // exitError carries the exit status a command wants to end with. A nil err

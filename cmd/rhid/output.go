@@ -37,7 +37,7 @@ func asked(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, control.ErrUnreachable):
+	case errors.Is(err, control.ErrUnreachable), errors.Is(err, control.ErrAway):
 		return &exitError{exitUnreachable, err}
 	default:
 		return &exitError{exitNo, err}

@@ -11,9 +11,10 @@ import (
 
 // CheckSource answers for the checks of the daemon.
 type CheckSource interface {
-	// Checks returns the checks of a service, or all of this node where that is
-	// empty or its own name.
-	Checks(ctx context.Context, of string) ([]CheckState, error)
+	// Checks returns the checks of a service on a node, or all of the node where
+	// of is empty or the node's name. Without a node it is this one, unless of
+	// names another. It wraps ErrAway when that one does not answer.
+	Checks(ctx context.Context, of, node string) ([]CheckState, error)
 	// TestCheck runs a check once now, by its name or its ID, beside those that
 	// run at their times. Nothing is changed by it.
 	TestCheck(ctx context.Context, name string) ([]CheckTest, error)
@@ -40,17 +41,19 @@ type CheckTest struct {
 // checkRoutes are the requests about checks.
 func checkRoutes(get func(string, func(*http.Request) (any, error)), src CheckSource) {
 	get("GET /v1/checks", func(r *http.Request) (any, error) {
-		return src.Checks(r.Context(), r.URL.Query().Get("of"))
+		q := r.URL.Query()
+		return src.Checks(r.Context(), q.Get("of"), q.Get("node"))
 	})
 	get("POST /v1/checks/{name}/test", func(r *http.Request) (any, error) {
 		return src.TestCheck(r.Context(), r.PathValue("name"))
 	})
 }
 
-// Checks asks for the checks of a service; of the whole node where of is empty.
-func (c *Client) Checks(ctx context.Context, of string) ([]CheckState, error) {
+// Checks asks for the checks of a service on a node, or of a whole node; see
+// CheckSource.
+func (c *Client) Checks(ctx context.Context, of, node string) ([]CheckState, error) {
 	var out []CheckState
-	return out, c.do(ctx, http.MethodGet, "/v1/checks?"+url.Values{"of": {of}}.Encode(), nil, &out)
+	return out, c.do(ctx, http.MethodGet, "/v1/checks?"+url.Values{"of": {of}, "node": {node}}.Encode(), nil, &out)
 }
 
 // TestCheck runs a check once now.

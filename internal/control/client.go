@@ -108,8 +108,27 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, in
 	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
 		return fmt.Errorf("reading the daemon's answer (HTTP %d): %w", resp.StatusCode, err)
 	}
-	if resp.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("%w: %s", ErrNotFound, p.Error)
+	return &answerError{p.Error, kindOf(resp.StatusCode)}
+}
+
+// answerError is what the daemon answered, in its words, and the error of this
+// package that it is, if any.
+type answerError struct {
+	text string
+	kind error
+}
+
+func (e *answerError) Error() string { return e.text }
+func (e *answerError) Unwrap() error { return e.kind }
+
+// kindOf is the error that a status of HTTP stands for.
+func kindOf(status int) error {
+	switch status {
+	case http.StatusNotFound:
+		return ErrNotFound
+	case http.StatusBadGateway:
+		return ErrAway
+	default:
+		return nil
 	}
-	return errors.New(p.Error)
 }

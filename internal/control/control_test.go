@@ -66,7 +66,10 @@ func (s *source) Report(_ context.Context, rs []Report) error {
 	return nil
 }
 
-func (s *source) Checks(_ context.Context, of string) ([]CheckState, error) {
+func (s *source) Checks(_ context.Context, of, node string) ([]CheckState, error) {
+	if node == "lb-9" {
+		return nil, fmt.Errorf("%w: lb-9 is dead", ErrAway)
+	}
 	return []CheckState{{Status: checks.Status{ID: of, State: checks.Abstains}}}, nil
 }
 
@@ -178,8 +181,11 @@ func TestIntend(t *testing.T) {
 	if err := c.Intend(t.Context(), Intent{Kind: "drain", Subject: "node:zz"}); err == nil || !strings.Contains(err.Error(), "no such subject") {
 		t.Errorf("a wrong subject: %v", err)
 	}
-	if of, err := c.Checks(t.Context(), "a/b c"); err != nil || len(of) != 1 || of[0].ID != "a/b c" || of[0].State != checks.Abstains {
+	if of, err := c.Checks(t.Context(), "a/b c", ""); err != nil || len(of) != 1 || of[0].ID != "a/b c" || of[0].State != checks.Abstains {
 		t.Errorf("Checks: %+v, %v", of, err)
+	}
+	if _, err := c.Checks(t.Context(), "atm", "lb-9"); !errors.Is(err, ErrAway) || err.Error() != "out of reach: lb-9 is dead" {
+		t.Errorf("Checks of a dead node: %v", err)
 	}
 	if ran, err := c.TestCheck(t.Context(), "atm-echo@10.9.1.1:9100"); err != nil || len(ran) != 1 || !ran[0].Result.OK {
 		t.Errorf("TestCheck: %+v, %v", ran, err)

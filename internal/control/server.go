@@ -24,6 +24,10 @@ var ErrRefused = errors.New("refused")
 // ErrNotFound is wrapped by a Source that does not know what was asked for.
 var ErrNotFound = errors.New("not found")
 
+// ErrAway is wrapped by a Source that cannot tell because another node, which
+// would know, does not answer.
+var ErrAway = errors.New("out of reach")
+
 // maxWait bounds how long an events request waits for an event.
 const maxWait = 30 * time.Second
 
@@ -199,6 +203,8 @@ func reply(w http.ResponseWriter, v any, err error, log *slog.Logger) {
 		code = http.StatusNotFound
 	case errors.As(err, &bad), errors.Is(err, ErrRefused):
 		code = http.StatusBadRequest
+	case errors.Is(err, ErrAway):
+		code = http.StatusBadGateway
 	default:
 		code = http.StatusInternalServerError
 	}

@@ -123,6 +123,7 @@ func (d *Daemon) join(m *model) error {
 		return err
 	}
 	set.Wall = d.opts.Wall
+	set.Answer = d.answer
 	c, err := cluster.Start(set, d.log)
 	if err != nil {
 		return fmt.Errorf("joining the cluster: %w", err)

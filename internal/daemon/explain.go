@@ -13,7 +13,22 @@ import (
 )
 
 // Checks implements control.Source.
-func (d *Daemon) Checks(ctx context.Context, of string) ([]control.CheckState, error) {
+func (d *Daemon) Checks(ctx context.Context, of, node string) ([]control.CheckState, error) {
+	var wrong error
+	err := d.inLoop(ctx, func(l *loop) { node, of, wrong = l.asked(of, node) })
+	switch {
+	case err != nil || wrong != nil:
+		return nil, cmp.Or(err, wrong)
+	case node != "":
+		return d.askForChecks(ctx, node, of)
+	default:
+		return d.ownChecks(ctx, of)
+	}
+}
+
+// ownChecks returns the checks of this node, or those of a service on it,
+// ordered by ID.
+func (d *Daemon) ownChecks(ctx context.Context, of string) ([]control.CheckState, error) {
 	var users map[string][]string
 	var missing error
 	if err := d.inLoop(ctx, func(l *loop) { users, missing = l.usersOf(of) }); err != nil || missing != nil {
@@ -38,7 +53,6 @@ func (l *loop) usersOf(of string) (map[string][]string, error) {
 			out[id] = append(out[id], s.name)
 		}
 	}
-	_, isNode := l.m.cfg.Node(of)
 	switch called := l.m.called(of); {
 	case slices.ContainsFunc(called, func(n string) bool { return l.byName[n] != nil }):
 		for _, n := range called {
@@ -46,14 +60,14 @@ func (l *loop) usersOf(of string) (map[string][]string, error) {
 				add(id)
 			}
 		}
-	case of == "" || of == l.m.self.Name:
+	case of == "":
 		for i := range l.m.specs {
 			add(l.m.specs[i].ID)
 		}
-	case isNode:
-		return nil, fmt.Errorf("the checks of node %s are known there only, ask its own daemon: %w", of, control.ErrNotFound)
+	case l.m.hasService(of) == nil:
+		return nil, fmt.Errorf("%w: node %s has no part in service %s, ask a node of its order (--node)", control.ErrNotFound, l.m.self.Name, of)
 	default:
-		return nil, fmt.Errorf("service %q on node %s: %w", of, l.m.self.Name, control.ErrNotFound)
+		return nil, fmt.Errorf("%w: there is no service %q on node %s, nor a node of that name", control.ErrNotFound, of, l.m.self.Name)
 	}
 	return out, nil
 }

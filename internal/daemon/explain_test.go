@@ -23,7 +23,7 @@ func TestChecksCommand(t *testing.T) {
 	r.write(svc("a", vipA, a.Addr().String(), dead), svc("b", vipB, a.Addr().String()))
 	r.start()
 	r.routes(vipA, vipB)
-	ofA, err := r.client.Checks(t.Context(), "a")
+	ofA, err := r.client.Checks(t.Context(), "a", "")
 	if err != nil || len(ofA) != 2 {
 		t.Fatalf("checks of a: %+v, %v", ofA, err)
 	}
@@ -36,11 +36,11 @@ func TestChecksCommand(t *testing.T) {
 			t.Errorf("%s is of %q with %d results, want %q", c.ID, got, len(c.Recent), want)
 		}
 	}
-	all, err := r.client.Checks(t.Context(), "")
+	all, err := r.client.Checks(t.Context(), "", "")
 	if err != nil || len(all) != 2 {
 		t.Errorf("all checks: %+v, %v", all, err)
 	}
-	if _, err := r.client.Checks(t.Context(), "c"); !errors.Is(err, control.ErrNotFound) {
+	if _, err := r.client.Checks(t.Context(), "c", ""); !errors.Is(err, control.ErrNotFound) {
 		t.Errorf("checks of a service that does not exist: %v", err)
 	}
 	for _, from := range []string{"daemon", "file"} {

@@ -113,7 +113,7 @@ func TestIntentsOnParts(t *testing.T) {
 	if err != nil || len(e.Parts) != 2 || e.Parts[1].Service.Name != "s-ipv6" || len(e.Parts[1].Checks) != 1 {
 		t.Errorf("explain s: %+v, %v", e, err)
 	}
-	if cs, err := f.nodes["a1"].client.Checks(t.Context(), "s"); err != nil || len(cs) != 2 {
+	if cs, err := f.nodes["a1"].client.Checks(t.Context(), "s", ""); err != nil || len(cs) != 2 {
 		t.Errorf("checks of s: %+v, %v", cs, err)
 	}
 	if o, err := f.nodes["a2"].client.Foresee(t.Context(), []string{"service:s@a1"}); err != nil || !o.Services[0].Moves || !o.Services[1].Moves {
