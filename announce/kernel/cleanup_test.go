@@ -21,7 +21,7 @@ func occupied(t *testing.T) *fake {
 	settle(t, w.Routes(), want6(100))
 	settle(t, w.Addresses(), local4(announce.LocalAddress))
 	settle(t, w.Addresses(), local6(announce.LocalAnyIP))
-	elsewhere := w.conf.Load().announcement(want4(7, 0))
+	elsewhere := w.conf.Load().announcement(want4(7, 0), nil)
 	elsewhere.table = 99
 	foreign := elsewhere
 	foreign.proto = 4

@@ -102,20 +102,26 @@ func script() []step {
 	return steps
 }
 
-func routeSteps(vip, form string) []step {
+// onDevice is the form of an IPv6 route on a tier's device.
+const onDevice = "device"
+
+func routeSteps(vip, form string, devices ...device) []step {
 	s := testSettings()
 	s.NextHop = form
+	if form == onDevice {
+		s.NextHop, s.Tiers, s.Devices = NextHopTier, []int{10}, []string{devices[0].name}
+	}
 	var none *conf
 	c := none.next(s)
-	r := c.announcement(want4(50, 1))
+	r := c.announcement(want4(50, 1), nil)
 	if vip == vip6 {
-		r = c.announcement(want6(50))
+		r = c.announcement(want6(50), devices)
 	}
 	zero, high, foreign, table := r, r, r, r
 	zero.metric, high.metric, foreign.proto, table.table = storedMetric(r.dst, 0), 60, 200, 151
-	plain := (&conf{Settings: testSettings(), protos: c.protos}).announcement(want4(50, 0))
+	plain := (&conf{Settings: testSettings(), protos: c.protos}).announcement(want4(50, 0), nil)
 	if vip == vip6 {
-		plain = (&conf{Settings: testSettings(), protos: c.protos}).announcement(want6(50))
+		plain = (&conf{Settings: testSettings(), protos: c.protos}).announcement(want6(50), nil)
 	}
 	return []step{
 		add(r), add(r), add(foreign), add(high), del(foreign), replace(r), add(table), add(table),
@@ -143,8 +149,18 @@ func addressSteps(vip string) []step {
 func TestFakeIsLikeTheKernel(t *testing.T) {
 	b := newBench(t)
 	x := &both{fake: newFake(), real: b.stack(), b: b}
-	for _, s := range script() {
+	link := b.veth()
+	d := device{name: "x0", index: link.Attrs().Index}
+	x.fake.names = map[int]string{loopback: "lo", d.index: d.name}
+	for _, s := range append(script(), routeSteps(vip6, onDevice, d)...) {
 		x.run(t, s)
+	}
+	for _, name := range []string{"lo", "x0", "nobody"} {
+		want, errWant := x.fake.device(name)
+		got, errGot := x.real.device(name)
+		if want != got || errWant != nil || errGot != nil {
+			t.Errorf("%s is %+v (%v) in the fake, %+v (%v) in the kernel", name, want, errWant, got, errGot)
+		}
 	}
 	if diff := cmp.Diff("", dump(x.real)); diff != "" {
 		t.Errorf("the script leaves something behind:\n%s", diff)
@@ -171,18 +187,18 @@ func TestFakeLosesTheSame(t *testing.T) {
 		}
 		return b.h.LinkSetUp(b.lo)
 	}}
-	black4, black6 := c.announcement(want4(100, 0)), c.announcement(want6(300))
+	black4, black6 := c.announcement(want4(100, 0), nil), c.announcement(want6(300), nil)
 	black4.dst = pfx("10.255.0.11/32")
 	black4.kind, black4.link, black4.scope, black6.kind = unix.RTN_BLACKHOLE, 0, 0, unix.RTN_BLACKHOLE
 	for _, vip := range []string{vip4, vip6} {
 		x.run(t, addA(c.address(pfx(vip))))
 		x.run(t, add(c.anyIP(pfx(vip))))
 	}
-	for _, r := range []route{c.announcement(want4(100, 0)), c.announcement(want6(100)), black4, black6} {
+	for _, r := range []route{c.announcement(want4(100, 0), nil), c.announcement(want6(100), nil), black4, black6} {
 		x.run(t, add(r))
 	}
 	x.run(t, down)
-	for _, r := range []route{c.announcement(want4(100, 0)), c.announcement(want6(100)), black4, black6} {
+	for _, r := range []route{c.announcement(want4(100, 0), nil), c.announcement(want6(100), nil), black4, black6} {
 		x.run(t, add(r))
 	}
 	for _, vip := range []string{vip4, vip6} {
@@ -192,5 +208,5 @@ func TestFakeLosesTheSame(t *testing.T) {
 		x.run(t, addA(c.address(pfx(vip))))
 	}
 	x.run(t, up)
-	x.run(t, add(c.announcement(want4(100, 0))))
+	x.run(t, add(c.announcement(want4(100, 0), nil)))
 }

@@ -29,6 +29,7 @@ type fake struct {
 	as      []addr
 	foreign []foreign
 	names   map[int]string
+	down    map[string]bool  // interfaces by name
 	refuse  map[string]error // by the text of the operation
 	journal []string         // every change that was tried
 	stamp   uint32           // of the lease
@@ -41,6 +42,16 @@ func newFake() *fake {
 func (f *fake) up() (bool, error) { return f.isUp, nil }
 
 func (f *fake) linkName(index int) string { return f.names[index] }
+
+func (f *fake) device(name string) (device, error) {
+	d := device{name: name}
+	for index, n := range f.names {
+		if n == name {
+			d.index, d.up = index, !f.down[name]
+		}
+	}
+	return d, f.refuse["look at "+name]
+}
 
 func (f *fake) routes(flt routeFilter) ([]route, error) {
 	if err := f.refuse["list routes"]; err != nil {

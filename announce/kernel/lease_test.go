@@ -102,7 +102,7 @@ func TestSourceOfAnnouncements(t *testing.T) {
 		s.Lease, s.LeaseSource, s.Routed = true, true, s.VIPs
 		change(&s)
 		var none *conf
-		return none.next(s).announcement(r).String()
+		return none.next(s).announcement(r, nil).String()
 	}
 	for name, tt := range map[string]struct {
 		change func(*Settings)

@@ -67,7 +67,7 @@ func TestUnderTheReconciler(t *testing.T) {
 			b.must(b.h.LinkSetUp(b.lo))
 		}},
 		{"a leftover appears", func() {
-			stale := w.conf.Load().announcement(want4(300, 0))
+			stale := w.conf.Load().announcement(want4(300, 0), nil)
 			stale.table = 99
 			b.must(k.addRoute(stale))
 		}},

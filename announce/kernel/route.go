@@ -36,11 +36,15 @@ func (t *routes) Read(ctx context.Context) (map[netip.Prefix]announce.Seen, erro
 	if err != nil {
 		return nil, err
 	}
+	devices, err := t.w.tierDevices(c)
+	if err != nil {
+		return nil, err
+	}
 	t.own = own
 	t.forgetChanges(c)
 	seen := make(map[netip.Prefix]announce.Seen, len(own))
 	for p, rs := range own {
-		seen[p] = c.seeRoutes(p, rs)
+		seen[p] = c.seeRoutes(p, rs, devices)
 	}
 	t.add(c, own, seen)
 	return seen, nil
@@ -68,7 +72,7 @@ func (t *routes) list(ctx context.Context, c *conf) (map[netip.Prefix][]route, e
 // seeRoutes describes rhid's routes rs to p, at least one. The one with the
 // lowest metric in the configured table is what routers see; the rest is left
 // over.
-func (c *conf) seeRoutes(p netip.Prefix, rs []route) announce.Seen {
+func (c *conf) seeRoutes(p netip.Prefix, rs []route, devices []device) announce.Seen {
 	rs = slices.SortedFunc(slices.Values(rs), func(a, b route) int {
 		return cmp.Or(-compareBool(a.table == c.Table, b.table == c.Table),
 			cmp.Compare(a.table, b.table), cmp.Compare(a.metric, b.metric))
@@ -78,8 +82,8 @@ func (c *conf) seeRoutes(p netip.Prefix, rs []route) announce.Seen {
 	extra := rs
 	if rs[0].table == c.Table {
 		main.State, extra = announce.Present, rs[1:]
-		s.Route.Attrs = announce.Attrs{Metric: rs[0].metric, Rank: c.rank(rs[0].gateway)}
-		if want := c.announcement(s.Route); want != rs[0] {
+		s.Route.Attrs = announce.Attrs{Metric: rs[0].metric, Rank: c.rank(rs[0], devices)}
+		if want := c.announcement(s.Route, devices); want != rs[0] {
 			main.Why = fmt.Sprintf("the route is %s instead of %s", rs[0], want)
 		}
 	}
@@ -144,7 +148,10 @@ func (t *routes) Put(ctx context.Context, r announce.Route) error {
 	if c.leased() && !t.w.lease.held() {
 		return fmt.Errorf("add announcement route to %s: %w", r.Prefix, errNoLease)
 	}
-	want := c.announcement(r)
+	want, err := t.w.wanted(c, r)
+	if err != nil {
+		return fmt.Errorf("add announcement route to %s: %w", r.Prefix, err)
+	}
 	if err := t.tooSoon(c, want); err != nil {
 		return err
 	}

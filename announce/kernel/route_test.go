@@ -169,8 +169,8 @@ func TestRoutesOfAnEarlierLife(t *testing.T) {
 	old := testWorld(f)
 	settle(t, old.Routes(), want4(100, 0))
 	settle(t, old.Routes(), want6(100))
-	extra := old.conf.Load().announcement(want6(300))
-	gone := old.conf.Load().announcement(want4(100, 0))
+	extra := old.conf.Load().announcement(want6(300), nil)
+	gone := old.conf.Load().announcement(want4(100, 0), nil)
 	gone.dst = pfx("10.255.9.9/32")
 	elsewhere := gone
 	elsewhere.table = 99

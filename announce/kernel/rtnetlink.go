@@ -79,12 +79,15 @@ func (k *rtnetlink) dump(kind, answer uint16, data ...nl.NetlinkRequestData) ([]
 	return nil, err
 }
 
-// link asks for one interface.
-func (k *rtnetlink) link(index int) (*nl.IfInfomsg, []byte, error) {
+// link asks for one interface, by its index or, where that is 0, its name.
+func (k *rtnetlink) link(index int, name string) (*nl.IfInfomsg, []byte, error) {
 	req := k.request(unix.RTM_GETLINK, 0)
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index = int32(index)
 	req.AddData(msg)
+	if index == 0 {
+		req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	}
 	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +99,7 @@ func (k *rtnetlink) link(index int) (*nl.IfInfomsg, []byte, error) {
 }
 
 func (k *rtnetlink) up() (bool, error) {
-	msg, _, err := k.link(loopback)
+	msg, _, err := k.link(loopback, "")
 	if err != nil {
 		return false, fmt.Errorf("look at lo: %w", err)
 	}
@@ -104,12 +107,26 @@ func (k *rtnetlink) up() (bool, error) {
 }
 
 func (k *rtnetlink) linkName(index int) string {
-	if _, attrs, err := k.link(index); err == nil {
+	if _, attrs, err := k.link(index, ""); err == nil {
 		if name := attribute(attrs, unix.IFLA_IFNAME); len(name) > 1 {
 			return nl.BytesToString(name)
 		}
 	}
 	return fmt.Sprintf("interface %d", index)
+}
+
+func (k *rtnetlink) device(name string) (device, error) {
+	d := device{name: name}
+	msg, _, err := k.link(0, name)
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return d, nil
+	case err != nil:
+		return d, fmt.Errorf("look at %s: %w", name, err)
+	}
+	const ready = unix.IFF_UP | unix.IFF_LOWER_UP
+	d.index, d.up = int(msg.Index), msg.Flags&ready == ready
+	return d, nil
 }
 
 // families are listed one by one: a dump of all would visit others as well.

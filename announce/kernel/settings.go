@@ -17,7 +17,7 @@ import (
 const (
 	NextHopLo        = "lo"        // dev lo
 	NextHopBlackhole = "blackhole" // type blackhole; FRR and BIRD export it as well
-	NextHopTier      = "tier"      // IPv4: via 169.254.100.<tier> dev lo onlink; IPv6: dev lo
+	NextHopTier      = "tier"      // IPv4: via 169.254.100.<tier> dev lo onlink; IPv6: dev the tier's, or lo
 )
 
 // maxMetric bounds the metric: FRR reads the top byte of a kernel route's
@@ -31,10 +31,13 @@ const anyIPMetric = 1024
 
 // Settings say which objects in the kernel are rhid's and which form they have.
 type Settings struct {
-	Protocol int            // routing protocol number, see Validate
-	Table    int            // table of the announcement routes; 254 is main
-	NextHop  string         // form of the announcement routes
-	Tiers    []int          // last byte of the next hop for rank 0, 1, …; the last also for all that follow
+	Protocol int    // routing protocol number, see Validate
+	Table    int    // table of the announcement routes; 254 is main
+	NextHop  string // form of the announcement routes
+	Tiers    []int  // last byte of the next hop for rank 0, 1, …; the last also for all that follow
+	// Devices are those of the IPv6 routes, one for each of Tiers: the kernel
+	// takes no IPv6 next hop over lo. Without any, all are over lo.
+	Devices  []string
 	Label    string         // of IPv4 addresses: lo:…, 15 bytes at most
 	VIPs     []netip.Prefix // nothing else is ever put in
 	Routed   []netip.Prefix // those of VIPs that are announced by routes
@@ -61,6 +64,9 @@ func (s Settings) Validate() error {
 	case NextHopTier:
 		if len(s.Tiers) == 0 {
 			errs = append(errs, errors.New("next hop form tier needs at least one tier"))
+		}
+		if n := len(s.Devices); n > 0 && n != len(s.Tiers) {
+			errs = append(errs, fmt.Errorf("%d devices for %d tiers", n, len(s.Tiers)))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("unknown next hop form %q", s.NextHop))
@@ -142,25 +148,36 @@ func (c *conf) admit(p netip.Prefix) error {
 // protocol is the mark of new objects.
 func (c *conf) protocol() uint8 { return c.protos[0] }
 
-// tier returns the last byte of the next hop for a rank, or 0 where the form
-// has none.
+// onDevices says whether the routes to p stand on the devices of the tiers.
+func (c *conf) onDevices(p netip.Prefix) bool {
+	return c.NextHop == NextHopTier && len(c.Devices) > 0 && len(c.Devices) == len(c.Tiers) && p.Addr().Is6()
+}
+
+// place returns where in Tiers a rank is, which has at least one.
+func (c *conf) place(rank int) int { return min(max(rank, 0), len(c.Tiers)-1) }
+
+// tier returns the tier of a rank, or 0 where the form has none.
 func (c *conf) tier(p netip.Prefix, rank int) int {
-	if c.NextHop != NextHopTier || !p.Addr().Is4() || len(c.Tiers) == 0 {
+	if c.NextHop != NextHopTier || len(c.Tiers) == 0 || p.Addr().Is6() && !c.onDevices(p) {
 		return 0
 	}
-	return c.Tiers[min(max(rank, 0), len(c.Tiers)-1)]
+	return c.Tiers[c.place(rank)]
 }
 
-// rank returns the first rank that has the next hop gw, 0 if none has.
-func (c *conf) rank(gw netip.Addr) int {
-	if !gw.Is4() {
-		return 0
+// rank returns the first rank whose route is like r, 0 if none is.
+func (c *conf) rank(r route, devices []device) int {
+	switch {
+	case r.gateway.Is4():
+		return max(0, slices.Index(c.Tiers, int(r.gateway.As4()[3])))
+	case c.onDevices(r.dst):
+		return max(0, slices.IndexFunc(devices, func(d device) bool { return d.index == r.link }))
 	}
-	return max(0, slices.Index(c.Tiers, int(gw.As4()[3])))
+	return 0
 }
 
-// announcement returns the route that r asks for.
-func (c *conf) announcement(r announce.Route) route {
+// announcement returns the route that r asks for; devices are those of the tiers,
+// as they are now.
+func (c *conf) announcement(r announce.Route, devices []device) route {
 	n := route{
 		kind:   unix.RTN_UNICAST,
 		dst:    r.Prefix,
@@ -177,6 +194,8 @@ func (c *conf) announcement(r announce.Route) route {
 		if r.Prefix.Addr().Is4() {
 			n.link = 0 // IPv6 shows blackholes on lo
 		}
+	case c.onDevices(r.Prefix):
+		n.link = devices[c.place(r.Attrs.Rank)].index
 	case tier != 0:
 		n.gateway = netip.AddrFrom4([4]byte{169, 254, 100, byte(tier)})
 	case r.Prefix.Addr().Is4():

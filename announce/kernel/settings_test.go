@@ -24,6 +24,7 @@ func TestSettingsValidate(t *testing.T) {
 		{"next hop", func(s *Settings) { s.NextHop = "eth0" }, `unknown next hop form "eth0"`},
 		{"no tiers", func(s *Settings) { s.NextHop, s.Tiers = NextHopTier, nil }, "next hop form tier needs at least one tier"},
 		{"tier", func(s *Settings) { s.Tiers = []int{10, 255} }, "tier 255 is not between 1 and 254"},
+		{"devices", func(s *Settings) { s.NextHop, s.Devices = NextHopTier, []string{"t0"} }, "1 devices for 3 tiers"},
 		{"label", func(s *Settings) { s.Label = "rhid" }, `label "rhid" is not lo: and 1 to 12 characters`},
 		{"long label", func(s *Settings) { s.Label = "lo:1234567890123" }, `label "lo:1234567890123" is not lo: and 1 to 12 characters`},
 		{"two", func(s *Settings) { s.Table, s.Label = 0, "" }, "table 0 cannot hold announcement routes\nlabel \"\" is not lo: and 1 to 12 characters"},

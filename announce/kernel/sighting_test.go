@@ -47,7 +47,7 @@ func TestSightings(t *testing.T) {
 	look("at first", want)
 	f.foreign = nil
 	look("nothing was heard", want)
-	own := w.conf.Load().announcement(want4(100, 0))
+	own := w.conf.Load().announcement(want4(100, 0), nil)
 	w.sight(w.conf.Load(), unix.RTM_DELROUTE, wire(own))
 	look("the own route is none of them", want)
 	gone := by(unix.RTPROT_OSPF, vip4, 20, "10.1.0.1").route

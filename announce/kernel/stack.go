@@ -21,6 +21,8 @@ type stack interface {
 	up() (bool, error)
 	// linkName returns the name of an interface, for messages.
 	linkName(index int) string
+	// device looks for an interface. That there is none is no error.
+	device(name string) (device, error)
 	// routes lists both families. All or an error.
 	routes(routeFilter) ([]route, error)
 	// learned lists what routing daemons put into the main table, of both

@@ -48,7 +48,7 @@ func testFilter() filter {
 
 func TestFilterConcerns(t *testing.T) {
 	f := testFilter()
-	own := f.conf.announcement(want4(100, 0))
+	own := f.conf.announcement(want4(100, 0), nil)
 	stranger, foreign, kernel4, kernel6, multicast := own, own, own, own, []byte{128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	stranger.dst, stranger.proto = pfx("192.0.2.0/24"), 186
 	foreign.proto = 186
@@ -111,8 +111,8 @@ func FuzzConcerns(f *testing.F) {
 	flt := testFilter()
 	for _, form := range []string{NextHopLo, NextHopTier} {
 		flt.conf.NextHop = form
-		f.Add(uint16(unix.RTM_NEWROUTE), wire(flt.conf.announcement(want4(100, 1))))
-		f.Add(uint16(unix.RTM_DELROUTE), wire(flt.conf.announcement(want6(100))))
+		f.Add(uint16(unix.RTM_NEWROUTE), wire(flt.conf.announcement(want4(100, 1), nil)))
+		f.Add(uint16(unix.RTM_DELROUTE), wire(flt.conf.announcement(want6(100), nil)))
 	}
 	f.Add(uint16(unix.RTM_NEWADDR), wireAddr(flt.conf.address(pfx(vip4))))
 	f.Add(uint16(unix.RTM_DELADDR), wireAddr(flt.conf.address(pfx(vip6))))

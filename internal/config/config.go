@@ -76,6 +76,7 @@ type Kernel struct {
 	Table       int           `yaml:"table" default:"254" min:"1" max:"4294967295" doc:"routing table of the announcement routes; 254 is main"`
 	NextHop     string        `yaml:"next_hop" default:"lo" enum:"lo,blackhole,tier" doc:"form of the announcement route: dev lo, blackhole, or the never-used on-link next hop 169.254.100.<tier> that FRR before 9.0 needs to tell costs apart"`
 	Tiers       []int         `yaml:"tiers" default:"10,100,200" min:"1" max:"254" doc:"next-hop tier of rank 0, 1, …; the last also for all that follow"`
+	TierDevices []string      `yaml:"tier_devices" doc:"devices of the routes of IPv6 VIPs, one for each of tiers, by which FRR before 9.0 tells their costs apart; a dummy device each as a rule, which nothing is ever sent to; without them each rank has the same cost in IPv6"`
 	Readback    Readback      `yaml:"readback" doc:"whether a route counts as announced only when the routing daemon beside rhid has it in its OSPF database"`
 	Spacing     time.Duration `yaml:"spacing" min:"1ms" max:"1m" doc:"least time between two changes of one VIP's route, because routers drop an LSA that comes too soon; 1.1s by default, 5.1s where readback.from has bird; a withdraw waits 1.1s at the most, and not at all after a quiet time"`
 	Lease       bool          `yaml:"lease" default:"true" doc:"the routes leave the kernel within two seconds when the daemon dies or hangs"`

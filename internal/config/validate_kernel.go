@@ -6,7 +6,10 @@ import (
 	"rhid/internal/config/strict"
 )
 
-const tableLocal = 255
+const (
+	tableMain  = 254
+	tableLocal = 255
+)
 
 // kernel validates the kernel section.
 func (v *validator) kernel() {
@@ -20,6 +23,7 @@ func (v *validator) kernel() {
 	if k.Tiers != nil && len(k.Tiers) == 0 {
 		v.fail(strict.Path{"kernel", "tiers"}, "must not be empty")
 	}
+	v.tierDevices(k)
 	if hold := v.cfg.Cluster.WitnessHold; k.WitnessHold > hold {
 		v.fail(strict.Path{"kernel", "witness_hold"}, "%s is longer than cluster.witness_hold, %s", k.WitnessHold, hold)
 	}
@@ -29,6 +33,25 @@ func (v *validator) kernel() {
 	}
 	v.socket(strict.Path{"kernel", "readback", "frr_directory"}, k.Readback.FRRDirectory)
 	v.socket(strict.Path{"kernel", "readback", "bird_socket"}, k.Readback.BIRDSocket)
+}
+
+// tierDevices validates the devices of IPv6 routes. Whether they are there is the
+// host's affair.
+func (v *validator) tierDevices(k *Kernel) {
+	at, seen := strict.Path{"kernel", "tier_devices"}, map[string]strict.Path{}
+	for i, name := range k.TierDevices {
+		if !interfaceName.MatchString(name) {
+			v.fail(at.With(i), "%q is not the name of an interface", name)
+		}
+		unique(v, seen, at.With(i), name, "%s is there twice", name)
+	}
+	switch n := len(k.TierDevices); {
+	case n == 0:
+	case k.NextHop != "tier":
+		v.fail(at, "is for next_hop tier, and next_hop is %s", k.NextHop)
+	case n != len(k.Tiers):
+		v.fail(at, "must be one for each of the %d tiers, and there are %d", len(k.Tiers), n)
+	}
 }
 
 // socket refuses a path that depends on where the daemon was started.

@@ -11,6 +11,13 @@ import (
 // maxKernelMetric keeps the top byte free, which FRR takes for the distance.
 const maxKernelMetric = 1<<24 - 1
 
+// The metrics of the routes that routing daemons put into the kernel: zebra's
+// is fixed, BIRD's the default of its kernel protocol.
+const (
+	frrMetric  = 20
+	birdMetric = 32
+)
+
 func (v *validator) services() {
 	names := map[string]strict.Path{}
 	vips := &vipsSeen{all: map[netip.Prefix]vipAt{}}
@@ -96,5 +103,22 @@ func (v *validator) metric(p strict.Path, s *Service) {
 		v.fail(at.With("base"), "must be at least 1 for the kernel, which takes 0 for 1024 in IPv6")
 	case worst > math.MaxUint32:
 		v.fail(at, "the worst rank would have metric %d, more than a MED can hold", worst)
+	case s.HasVia(ViaKernel) && v.cfg.Kernel.Table == tableMain:
+		v.metricOfDaemon(at, s)
+	}
+}
+
+// metricOfDaemon refuses a metric that a routing daemon gives to its own routes.
+// Its route to another node that announces the VIP holds the place then: the
+// kernel has one route for a prefix, a metric and a table, and rhid never takes
+// somebody else's.
+func (v *validator) metricOfDaemon(p strict.Path, s *Service) {
+	for rank := range max(1, len(s.Order)) + 1 {
+		metric := s.Metric.Base + s.Metric.Step*uint32(rank)
+		owner, taken := map[uint32]string{frrMetric: "FRR", birdMetric: "BIRD"}[metric]
+		if taken {
+			v.fail(p, "rank %d would have metric %d, which %s gives to its own routes: beside one to another node the kernel takes none of rhid's", rank, metric, owner)
+			return
+		}
 	}
 }

@@ -778,6 +778,42 @@ var wrong = []struct {
 		},
 	},
 	{
+		name:  "metric of FRR",
+		edits: []edit{{"    check: web\n", "    check: web\n    via: [kernel]\n    metric: {base: 10, step: 10}\n"}},
+		want: []string{
+			`rhid.yaml:18:13: services[0] "atm": metric: rank 1 would have metric 20, which FRR gives to its own routes: beside one to another node the kernel takes none of rhid's`,
+		},
+	},
+	{
+		name:  "metric of BIRD",
+		edits: []edit{{"    check: web\n", "    check: web\n    via: [bgp, kernel]\n    metric: {base: 32}\n"}},
+		want: []string{
+			`rhid.yaml:18:13: services[0] "atm": metric: rank 0 would have metric 32, which BIRD gives to its own routes: beside one to another node the kernel takes none of rhid's`,
+		},
+	},
+	{
+		name:  "tier devices",
+		edits: []edit{{"", "kernel: {next_hop: tier, tier_devices: [t0, t 1, t0]}\n"}},
+		want: []string{
+			`rhid.yaml:23:45: kernel.tier_devices[1]: "t 1" is not the name of an interface`,
+			"rhid.yaml:23:50: kernel.tier_devices[2]: t0 is there twice, first in line 23",
+		},
+	},
+	{
+		name:  "too many tier devices",
+		edits: []edit{{"", "kernel: {next_hop: tier, tier_devices: [t0, t1, t2, t3]}\n"}},
+		want: []string{
+			"rhid.yaml:23:40: kernel.tier_devices: must be one for each of the 3 tiers, and there are 4",
+		},
+	},
+	{
+		name:  "tier devices without tiers",
+		edits: []edit{{"", "kernel: {tier_devices: [t0, t1, t2]}\n"}},
+		want: []string{
+			"rhid.yaml:23:24: kernel.tier_devices: is for next_hop tier, and next_hop is lo",
+		},
+	},
+	{
 		name:  "address beside FRR",
 		edits: []edit{{"    check: web\n", "    check: web\n    via: [kernel]\n    vip: {mode: address}\n"}, {"", "kernel: {readback: {from: [frr]}}\n"}},
 		want: []string{

@@ -103,7 +103,7 @@ func newModel(cfg *config.Config, node string, found map[string]netip.Addr) (*mo
 	m.viaKernel = len(m.vips(viaKernel)) > 0
 	m.kernel = kernel.Settings{
 		Protocol: cfg.Kernel.Protocol, Table: cfg.Kernel.Table, NextHop: cfg.Kernel.NextHop,
-		Tiers: cfg.Kernel.Tiers, Label: cfg.VIP.Label, VIPs: m.vips(""), Routed: m.vips(viaKernel),
+		Tiers: cfg.Kernel.Tiers, Devices: cfg.Kernel.TierDevices, Label: cfg.VIP.Label, VIPs: m.vips(""), Routed: m.vips(viaKernel),
 		Readback: readback.Settings(cfg.Kernel.Readback), Spacing: cfg.Kernel.Spacing,
 		Lease: cfg.Kernel.Lease, LeaseSource: kernel.TellsOfSource(),
 	}

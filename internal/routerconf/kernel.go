@@ -19,7 +19,8 @@ type host struct {
 	routerID  netip.Addr
 	protocol  int
 	table     int
-	tiers     []int // nil without tiers
+	tiers     []int    // nil without tiers
+	devices   []string // of IPv6 routes, one for each of tiers; nil without
 	four, six []netip.Prefix
 }
 
@@ -70,7 +71,7 @@ func writeKernel(cfg *config.Config, o Options) (string, error) {
 func newHost(cfg *config.Config, n *config.Node, o Options) host {
 	h := host{options: o, node: n.Name, routerID: n.RouterID, protocol: cfg.Kernel.Protocol, table: cfg.Kernel.Table}
 	if cfg.Kernel.NextHop == "tier" {
-		h.tiers = slices.Compact(slices.Clone(cfg.Kernel.Tiers))
+		h.tiers, h.devices = cfg.Kernel.Tiers, cfg.Kernel.TierDevices
 	}
 	var vips []netip.Prefix
 	for i := range cfg.Services {
@@ -88,7 +89,7 @@ func frrKernel(t *text, h host) {
 	for i, p := range h.four {
 		t.line("ip prefix-list RHID-VIPS seq %d permit %s", 5*(i+1), p)
 	}
-	for _, tier := range h.tiers {
+	for _, tier := range slices.Compact(slices.Clone(h.tiers)) {
 		t.line("ip prefix-list RHID-TIER-%d seq 5 permit 169.254.100.%d/32", tier, tier)
 	}
 	for i, p := range h.six {
@@ -117,7 +118,7 @@ func frrKernel(t *text, h host) {
 
 // frrCost is the cost of IPv4 routes.
 func frrCost(t *text, h host) {
-	for i, tier := range h.tiers {
+	for i, tier := range slices.Compact(slices.Clone(h.tiers)) {
 		t.line("route-map RHID-OSPF permit %d", 10*(i+1))
 		t.line(" match ip address prefix-list RHID-VIPS\n match ip next-hop prefix-list RHID-TIER-%d\n set metric %d", tier, tier)
 	}
@@ -128,14 +129,22 @@ func frrCost(t *text, h host) {
 	}
 }
 
-// frrCost6 is the cost of IPv6 routes. They have no tiers: the kernel takes no
-// next hop over lo.
+// frrCost6 is the cost of IPv6 routes. The kernel takes no next hop over lo there:
+// each tier has a device of its own, or all ranks the same cost.
 func frrCost6(t *text, h host) {
+	for i, device := range h.devices {
+		t.line("route-map RHID-OSPF6 permit %d", 10*(i+1))
+		t.line(" match ipv6 address prefix-list RHID-VIPS6\n match interface %s\n set metric %d", device, h.tiers[i])
+	}
+	if h.devices != nil {
+		return
+	}
 	cost := "+1"
 	if h.tiers != nil {
 		cost = strconv.Itoa(h.tiers[0])
-		t.line("! Before FRR 9.0 all ranks have the same cost in IPv6. From 9.0 on, `set metric +1`")
-		t.line("! adds to the kernel's metric, here and, without tiers, in IPv4.")
+		t.line("! Before FRR 9.0 all ranks have the same cost in IPv6, unless kernel.tier_devices")
+		t.line("! gives each a device. From 9.0 on, `set metric +1` adds to the kernel's metric,")
+		t.line("! here and, without tiers, in IPv4.")
 	}
 	t.line("route-map RHID-OSPF6 permit 10\n match ipv6 address prefix-list RHID-VIPS6\n set metric %s", cost)
 }

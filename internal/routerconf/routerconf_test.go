@@ -90,6 +90,14 @@ func TestWrite(t *testing.T) {
 			[]string{"10.255.0.10", "lb2"},
 		},
 		{
+			"frr beside rhid, tiers with devices", "next_hop: tier, tiers: [10, 100], tier_devices: [t0, t1]", Options{For: FRR, Via: "kernel", Side: SideHost, Node: "lb1"},
+			[]string{
+				"route-map RHID-OSPF6 permit 10\n match ipv6 address prefix-list RHID-VIPS6\n match interface t0\n set metric 10\n",
+				"route-map RHID-OSPF6 permit 20\n match ipv6 address prefix-list RHID-VIPS6\n match interface t1\n set metric 100\n",
+			},
+			[]string{"+1", "permit 30"},
+		},
+		{
 			"frr beside rhid, metric", "protocol: 150", Options{For: FRR, Via: "kernel", Side: SideHost, Node: "lb1"},
 			[]string{" match ip address prefix-list RHID-VIPS\n set metric +1\n"},
 			[]string{"TIER", "The router"},

@@ -28,6 +28,9 @@ const (
 	siteATM, siteATM6         = "10.255.0.10/32", "fd00:255::10/128"
 	siteCounter, siteCounter6 = "10.255.0.20/32", "fd00:255::20/128"
 
+	// The devices of the tiers, of rank 0, 1 and all that follow.
+	siteDevices = "tier_devices: [rhid-t0, rhid-t1, rhid-t2]"
+
 	siteLease = "169.254.151.1/32" // the address that announcement routes are leased by
 
 	siteProto = 151              // rhid's protocol number

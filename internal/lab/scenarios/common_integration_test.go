@@ -187,9 +187,13 @@ func (s spread) String() string {
 	if len(s) == 0 {
 		return "none"
 	}
-	sorted := slices.Sorted(slices.Values(s))
-	return fmt.Sprintf("min %s, median %s, max %s (%d)", ms(sorted[0]), ms(sorted[len(sorted)/2]), ms(sorted[len(sorted)-1]), len(sorted))
+	sorted := spread(slices.Sorted(slices.Values(s)))
+	return fmt.Sprintf("min %s, p50 %s, p99 %s, max %s (%d)", ms(sorted[0]), ms(sorted.percentile(50)), ms(sorted.percentile(99)), ms(sorted[len(sorted)-1]), len(sorted))
 }
+
+// percentile is the least of the figures, which are sorted, that so many in a
+// hundred do not exceed.
+func (s spread) percentile(p int) time.Duration { return s[(len(s)*p+99)/100-1] }
 
 // earliest and latest leave out the zero time.
 func earliest(a, b time.Time) time.Time {

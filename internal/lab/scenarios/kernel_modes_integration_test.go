@@ -21,9 +21,14 @@ func TestKernelModes(t *testing.T) {
 	s := &s1{bank: b, wire: b.lb.Capture(""), figures: map[string]spread{}}
 	// lo and blackhole have no tier: FRR gives them one cost.
 	b.lb.Must("vtysh", "-c", "configure terminal", "-c", "route-map RHID permit 40",
-		"-c", "match ip address prefix-list VIPS", "-c", "set metric 10")
+		"-c", "match ip address prefix-list VIPS", "-c", "set metric 10", "-c", "exit", "-c", "route-map RHID6 permit 40",
+		"-c", "match ipv6 address prefix-list VIPS6", "-c", "set metric 10")
 	for i, form := range []string{"tier", "lo", "blackhole"} {
-		b.configure(strings.Replace(b.config(), "next_hop: tier", "next_hop: "+form, 1))
+		text := strings.Replace(b.config(), "next_hop: tier", "next_hop: "+form, 1)
+		if form != "tier" {
+			text = strings.Replace(text, siteDevices, "", 1)
+		}
+		b.configure(text)
 		b.lb.Rhid("reload")
 		b.waitAnnounced(svc)
 		for _, r := range s.run(i+1, []*bankService{svc}) {

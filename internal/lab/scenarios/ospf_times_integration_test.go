@@ -24,6 +24,7 @@ const (
 	timesAbove = 5 * time.Millisecond    // what rhid may add to the median of the bare route
 	timesFew   = 10                      // figures are needed for that: the bare route alone varies by more
 	timesGross = 30 * time.Millisecond   // what it may add to the least of fewer
+	timesRest  = 1500 * time.Millisecond // FRR puts off what follows a change of the network by up to a second
 	timesPause = 6200 * time.Millisecond // BIRD keeps 5 s between two LSAs of a prefix, and looks once a second
 )
 
@@ -87,11 +88,14 @@ func (p ospfPath) config(text string) string {
 }
 
 // config has one service whose check is quick, with a cost for FRR and one for
-// BIRD.
+// BIRD. FRR's costs are those of the next hop and of the device.
 func (s *ospfTimes) config(tier, metric int) string {
 	s.t.Helper()
 	head, _, _ := strings.Cut(s.shipped(), "checks:\n")
-	head = strings.Replace(head, "tiers: [10,", fmt.Sprintf("tiers: [%d,", tier), 1)
+	if tier == 100 {
+		head = strings.Replace(head, "tiers: [10, 100, 200]", "tiers: [100, 10, 200]", 1)
+		head = strings.Replace(head, siteDevices, "tier_devices: [rhid-t1, rhid-t0, rhid-t2]", 1)
+	}
 	return head + fmt.Sprintf(`vip: {linger: 500ms}
 checks:
   health: {type: tcp, interval: 50ms, timeout: 40ms, fall: 1, rise: 1}
@@ -112,12 +116,17 @@ func (s *ospfTimes) note(p ospfPath, who, what, vip string, took time.Duration) 
 // bare adds and deletes the routes as rhid would.
 func (s *ospfTimes) bare(p ospfPath) {
 	s.t.Helper()
+	device, err := s.host.nl.LinkByName("rhid-t0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	routes := map[string]*netlink.Route{siteCounter: bareRoute(siteCounter, 1), siteCounter6: bareRoute(siteCounter6, device.Attrs().Index)}
+	time.Sleep(timesRest)
 	for range s.runs() {
 		for _, vip := range []string{siteCounter, siteCounter6} {
-			r := s.bareRoute(vip)
 			s.far[vip].Reset()
 			began := time.Now()
-			if err := s.host.nl.RouteAdd(r); err != nil {
+			if err := s.host.nl.RouteAdd(routes[vip]); err != nil {
 				s.t.Fatal(err)
 			}
 			s.note(p, "bare", "announce", vip, s.far[vip].WaitThere(s5Limit).At.Sub(began))
@@ -126,7 +135,7 @@ func (s *ospfTimes) bare(p ospfPath) {
 		for _, vip := range []string{siteCounter, siteCounter6} {
 			s.far[vip].Reset()
 			began := time.Now()
-			if err := s.host.nl.RouteDel(s.bareRoute(vip)); err != nil {
+			if err := s.host.nl.RouteDel(routes[vip]); err != nil {
 				s.t.Fatal(err)
 			}
 			s.note(p, "bare", "withdraw", vip, s.far[vip].WaitGone(s5Limit).At.Sub(began))
@@ -135,11 +144,11 @@ func (s *ospfTimes) bare(p ospfPath) {
 	}
 }
 
-func (s *ospfTimes) bareRoute(vip string) *netlink.Route {
+func bareRoute(vip string, link int) *netlink.Route {
 	prefix := netip.MustParsePrefix(vip)
 	r := &netlink.Route{
 		Dst:       &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())},
-		LinkIndex: 1, Protocol: siteProto, Priority: 10, Table: unix.RT_TABLE_MAIN,
+		LinkIndex: link, Protocol: siteProto, Priority: 10, Table: unix.RT_TABLE_MAIN,
 	}
 	if prefix.Addr().Is4() {
 		r.Gw, r.Flags = net.IPv4(169, 254, 100, 10), int(netlink.FLAG_ONLINK)
@@ -191,9 +200,9 @@ func (s *ospfTimes) costs() {
 	s.waitBranch(siteCounter, siteCounter6)
 	for range max(1, s.runs()/2) {
 		for _, p := range ospfPaths() {
-			vips, worse := []string{siteCounter}, s.config(100, 10) // FRR has no cost by rank in IPv6
+			vips, worse := []string{siteCounter, siteCounter6}, s.config(100, 10)
 			if p.daemon == "BIRD" {
-				vips, worse = append(vips, siteCounter6), s.config(10, 100)
+				worse = s.config(10, 100)
 			}
 			for _, step := range []struct {
 				what, text string
@@ -260,8 +269,8 @@ func (s *ospfTimes) compare() {
 
 // TestCostOfRanks has rhid drain at its end, with orders of one and of two nodes,
 // and so announce at rank 0, at 2, and with RHID_FULL at 1: the LSAs have the cost
-// of each, through FRR by its tier and through BIRD by the metric. FRR before 9.0
-// has no cost by rank in IPv6.
+// of each, in IPv4 and in IPv6, through FRR by the tier's next hop or device and
+// through BIRD by the metric.
 func TestCostOfRanks(t *testing.T) {
 	s := startSite(t, lab.Options{})
 	ranks := []int{0, 2}
@@ -290,7 +299,7 @@ func TestCostOfRanks(t *testing.T) {
 			cost int
 		}{
 			{s.coreFRR, siteCounter, frr}, {s.coreBird, siteCounter, metric},
-			{s.coreFRR, siteCounter6, 10}, {s.coreBird, siteCounter6, metric},
+			{s.coreFRR, siteCounter6, frr}, {s.coreBird, siteCounter6, metric},
 		} {
 			s.WaitFor(fmt.Sprintf("rank %d: cost %d of %s from the side of %s", rank, c.cost, c.vip, c.node.Name), 7*time.Second, func() bool {
 				got, ok := s.ownCost(c.node, c.vip)

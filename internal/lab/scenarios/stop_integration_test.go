@@ -46,7 +46,7 @@ func stopDefault() stopText {
 func (c stopText) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `bgp: {asn: %d, hold: %s}
-kernel: {next_hop: tier, tiers: [10, 100, 200]}
+kernel: {next_hop: tier, tiers: [10, 100, 200], %s}
 vip: {linger: %s}
 stop: {drain_time: %s, timeout: %s}
 sites:
@@ -54,7 +54,7 @@ sites:
     routers:
       - {name: tor-frr, address: 10.1.1.2, asn: 65001, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv4]}
       - {name: tor-frr-6, address: "fd00:1:1::2", asn: 65001, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv6]}
-`, c.asn, c.hold, stopLinger, drainTime, stopTimeout)
+`, c.asn, c.hold, siteDevices, stopLinger, drainTime, stopTimeout)
 	if c.torBird {
 		b.WriteString(`      - {name: tor-bird, address: 10.1.2.2, asn: 65002, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv4]}
       - {name: tor-bird-6, address: "fd00:1:2::2", asn: 65002, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv6]}
@@ -239,7 +239,8 @@ func (s *stopLab) drained() {
 	}
 	s.WaitFor("the worst cost of counter at branch", drainTime, func() bool {
 		cost, ok := s.branch.OSPFCost(siteCounter)
-		return ok && cost == 10+10+100 // two links, and the metric of rank 1
+		cost6, ok6 := s.branch.OSPFCost(siteCounter6)
+		return ok && ok6 && cost == 10+10+100 && cost6 == cost // two links, and the metric of rank 1
 	})
 	seen := time.Since(began)
 	frr, bird := s.torFRR.BGP(siteATM), s.torBird.BGP(siteATM)
