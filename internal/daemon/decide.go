@@ -140,7 +140,7 @@ func (l *loop) routable(s *service, st services.State) services.State {
 	}
 	why := "no BGP session is established"
 	if l.m.minNeighbours > 1 {
-		why = fmt.Sprintf("%d BGP sessions are established, and min_neighbours is %d", l.sessionsUp(), l.m.minNeighbours)
+		why = fmt.Sprintf("BGP sessions established: %d, min_neighbours is %d", l.sessionsUp(), l.m.minNeighbours)
 	}
 	st.Readiness = services.Standby
 	st.Reason = services.Reason{Code: services.CodeNoRouter, Evidence: st.Reason.Evidence + "; " + why}

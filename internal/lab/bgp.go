@@ -15,6 +15,7 @@ type BGPPath struct {
 	Best             bool // the router uses it
 	From             netip.Addr
 	NextHop          netip.Addr // the global one, where there are two
+	Origin           string     // igp, egp or incomplete
 	MED              uint32     // 0 also where there is none
 	LocalPref        uint32     // 0 also where the router does not show its default
 	ASPath           []uint32
@@ -54,6 +55,16 @@ func (n *Node) FRRBGP(prefix string) []BGPPath {
 	return paths
 }
 
+// FRRView is FRRBGP of another instance of bgpd, a view or VRF.
+func (n *Node) FRRView(view, prefix string) []BGPPath {
+	n.lab.tb.Helper()
+	paths, err := parseFRRPaths(n.Must("vtysh", "-c", "show bgp view "+view+" "+frrFamily(prefix)+" unicast "+prefix+" json"))
+	if err != nil {
+		n.lab.tb.Fatalf("%s: bgpd's paths of %s in %s: %v", n.Name, prefix, view, err)
+	}
+	return paths
+}
+
 // BirdBGP is BGPPaths of BIRD, which does not say from whom a path came: From
 // is the next hop.
 func (n *Node) BirdBGP(prefix string) []BGPPath {
@@ -86,6 +97,7 @@ type frrPath struct {
 			List []uint32 `json:"list"`
 		} `json:"segments"`
 	} `json:"aspath"`
+	Origin    string `json:"origin"`
 	Metric    uint32 `json:"metric"`
 	LocalPref uint32 `json:"locPrf"`
 	Bestpath  struct {
@@ -116,7 +128,7 @@ func parseFRRPaths(text string) ([]BGPPath, error) {
 	}
 	var paths []BGPPath
 	for _, f := range reply.Paths {
-		p := BGPPath{Present: true, Best: f.Bestpath.Overall, MED: f.Metric, LocalPref: f.LocalPref, LargeCommunities: f.Large.List}
+		p := BGPPath{Present: true, Best: f.Bestpath.Overall, Origin: strings.ToLower(f.Origin), MED: f.Metric, LocalPref: f.LocalPref, LargeCommunities: f.Large.List}
 		for _, s := range f.ASPath.Segments {
 			p.ASPath = append(p.ASPath, s.List...)
 		}

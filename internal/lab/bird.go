@@ -57,7 +57,10 @@ func (r birdRoute) number(key string) int {
 
 // bgp reads the attributes of a BGP route.
 func (r birdRoute) bgp() (BGPPath, error) {
-	p := BGPPath{Present: true, Best: r.best, MED: uint32(r.number("BGP.med")), LocalPref: uint32(r.number("BGP.local_pref"))}
+	p := BGPPath{
+		Present: true, Best: r.best, Origin: strings.ToLower(r.attrs["BGP.origin"]),
+		MED: uint32(r.number("BGP.med")), LocalPref: uint32(r.number("BGP.local_pref")),
+	}
 	for _, f := range strings.Fields(r.attrs["BGP.as_path"]) {
 		as, err := strconv.ParseUint(f, 10, 32)
 		if err != nil {

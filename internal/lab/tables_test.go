@@ -12,22 +12,22 @@ var compareAddrs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func TestParseFRRPaths(t *testing.T) {
 	got, err := parseFRRPaths(`{"prefix":"10.255.0.10/32","paths":[
-	 {"aspath":{"segments":[{"type":"as-sequence","list":[65002,65002]}]},"metric":100,"locPrf":0,
+	 {"aspath":{"segments":[{"type":"as-sequence","list":[65002,65002]}]},"origin":"IGP","metric":100,"locPrf":0,
 	  "community":{"list":["65000:100","gracefulShutdown","noExport"]},"largeCommunity":{"list":["65010:1:0"]},
 	  "nexthops":[{"ip":"10.0.0.2"}],"peer":{"peerId":"10.0.0.2"}},
-	 {"aspath":{"segments":[]},"bestpath":{"overall":true},
+	 {"aspath":{"segments":[]},"origin":"incomplete","bestpath":{"overall":true},
 	  "nexthops":[{"ip":"fd00::2","scope":"global"},{"ip":"fe80::1","scope":"link-local"}],"peer":{"peerId":"(unspec)"}}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []BGPPath{
 		{
-			Present: true, From: netip.MustParseAddr("10.0.0.2"), NextHop: netip.MustParseAddr("10.0.0.2"), MED: 100,
+			Present: true, From: netip.MustParseAddr("10.0.0.2"), NextHop: netip.MustParseAddr("10.0.0.2"), Origin: "igp", MED: 100,
 			ASPath:           []uint32{65002, 65002},
 			Communities:      []string{"65000:100", "65535:0", "65535:65281"},
 			LargeCommunities: []string{"65010:1:0"},
 		},
-		{Present: true, Best: true, NextHop: netip.MustParseAddr("fd00::2")},
+		{Present: true, Best: true, Origin: "incomplete", NextHop: netip.MustParseAddr("fd00::2")},
 	}
 	if diff := cmp.Diff(want, got, compareAddrs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -71,7 +71,7 @@ func TestParseBirdRoutes(t *testing.T) {
 	}
 	hop := netip.MustParseAddr("fd00::1")
 	want := BGPPath{
-		Present: true, From: hop, NextHop: hop, MED: 7, LocalPref: 100, ASPath: []uint32{65001, 65002},
+		Present: true, From: hop, NextHop: hop, Origin: "igp", MED: 7, LocalPref: 100, ASPath: []uint32{65001, 65002},
 		Communities: []string{"65000:100", "65535:0"}, LargeCommunities: []string{"65010:1:0"},
 	}
 	if diff := cmp.Diff(want, got, compareAddrs); diff != "" {
