@@ -321,12 +321,16 @@ func TestLoss(t *testing.T) {
 		list := w.startAll()
 		w.ready(list)
 		w.net.lose(0.1)
-		gone := 0
+		gone, late := 0, 0
 		for i := range 60 {
 			w.publish(list[i%4], 100+i)
-			w.within(3*time.Second, "the change is there", all(list, func(m *member) bool {
+			// What gossip lost comes with the next exchange of all, each 5 s.
+			took := w.within(6*time.Second, "the change is there", all(list, func(m *member) bool {
 				return m.see(fmt.Sprint("n", i%4)).State.Load == 100+i
 			}))
+			if took > time.Second {
+				late++
+			}
 			w.pass(time.Second)
 			for _, m := range list {
 				for _, n := range m.View().Nodes {
@@ -335,6 +339,9 @@ func TestLoss(t *testing.T) {
 					}
 				}
 			}
+		}
+		if late > 3 {
+			t.Errorf("%d of 60 changes took more than a second", late)
 		}
 		if gone > 0 {
 			t.Errorf("%d times a live node was taken for dead", gone)
@@ -441,14 +448,13 @@ func TestDetection(t *testing.T) {
 				list := w.startAll(func(s *Settings) { s.Detection, s.SettleTimeout = tt.name, 3*time.Second })
 				w.ready(list)
 				silent := w.nodes[4].Address
-				for range 3 {
+				var deaths []time.Duration
+				for range 5 {
 					w.pass(37 * time.Millisecond)
 					w.net.block(func(from, to netip.Addr, _ bool) bool { return from == silent || to == silent })
 					took := w.within(20*time.Second, "n4 is dead", all(list[:4], func(m *member) bool { return m.see("n4").Liveness == Dead }))
 					t.Log("dead after", took)
-					if took < tt.low || took > tt.high {
-						t.Errorf("dead after %s, want %s to %s", took, tt.low, tt.high)
-					}
+					deaths = append(deaths, took)
 					if s := list[0].see("n4").Silent; s < took-tt.low {
 						t.Errorf("silent for %s only", s)
 					}
@@ -461,6 +467,11 @@ func TestDetection(t *testing.T) {
 						}
 						return settled(m)
 					}))
+				}
+				// Whom a node asks next is chance: a death may wait for another round.
+				slices.Sort(deaths)
+				if deaths[0] < tt.low || deaths[2] > tt.high || deaths[4] > 2*tt.high {
+					t.Errorf("dead after %v, want %s to %s", deaths, tt.low, tt.high)
 				}
 			})
 		})

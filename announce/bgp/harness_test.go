@@ -66,12 +66,23 @@ func startWith(t testing.TB, st Settings) *bench {
 		if err := <-ran; err != nil {
 			t.Errorf("Run: %v", err)
 		}
+		finish(stop, s)
 	})
 	b := &bench{Speaker: s, t: t}
 	if len(st.ListenAddresses) > 0 {
 		b.addr = netip.AddrPortFrom(st.ListenAddresses[0], uint16(st.Port))
 	}
 	return b
+}
+
+// finish waits for calls of GoBGP that went on when their context ended.
+func finish(ctx context.Context, s *Speaker) {
+	for _, turn := range []chan struct{}{s.tableOps, s.peerOps, s.lookOps, s.filterOps} {
+		select {
+		case turn <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // testWriter keeps late log lines of GoBGP's goroutines out of ended tests.

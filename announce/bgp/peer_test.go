@@ -20,7 +20,7 @@ import (
 const (
 	ourASN   = 65010
 	routeASN = 65000
-	deadline = 15 * time.Second // of everything a test waits for
+	deadline = time.Minute // of everything a test waits for
 )
 
 // router is a small BGP peer that does only what a test tells it to: it sends
@@ -74,7 +74,7 @@ func (r *router) connect(to netip.AddrPort) {
 	for {
 		c, err := d.Dial("tcp", to.String())
 		if err == nil {
-			if err = r.open(c); err == nil {
+			if err = r.open(c, 2*time.Second); err == nil {
 				return
 			}
 		}
@@ -86,8 +86,8 @@ func (r *router) connect(to netip.AddrPort) {
 }
 
 // open brings a connection to Established and begins to read it.
-func (r *router) open(c net.Conn) error {
-	_ = c.SetDeadline(time.Now().Add(500 * time.Millisecond))
+func (r *router) open(c net.Conn, within time.Duration) error {
+	_ = c.SetDeadline(time.Now().Add(within))
 	as := uint16(bgp.AS_TRANS)
 	if r.asn < 65536 {
 		as = uint16(r.asn)

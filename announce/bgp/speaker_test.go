@@ -268,6 +268,7 @@ func TestReadAfterFailure(t *testing.T) {
 		if err := s.Stop(t.Context(), ""); err != nil {
 			t.Error(err)
 		}
+		finish(t.Context(), s)
 	}()
 	(&bridge{s: s, log: discard()}).Panic("code logic bug", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
