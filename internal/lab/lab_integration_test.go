@@ -62,7 +62,7 @@ func TestNodesAreApart(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	l := lab.Start(t, pair, lab.Options{})
 	a := l.Node("a")
-	l.WaitFor("bgpd", 5*time.Second, func() bool { return len(a.Pids("bgpd")) == 1 })
+	l.WaitFor("bgpd", 30*time.Second, func() bool { return len(a.Pids("bgpd")) == 1 })
 	if pids := l.Node("b").Pids("bgpd"); len(pids) != 0 {
 		t.Errorf("b has bgpd %v, which is a's", pids)
 	}
@@ -74,16 +74,16 @@ func TestProcesses(t *testing.T) {
 	})
 	p := a.Start("ticker", "sh", "-c", "while sleep 0.02; do echo tick; done")
 	ticks := func() int { return strings.Count(p.Output(), "tick") }
-	l.WaitFor("ticks", 5*time.Second, func() bool { return ticks() > 2 })
+	l.WaitFor("ticks", 30*time.Second, func() bool { return ticks() > 2 })
 	p.Stop()
 	frozen := func() bool {
 		stat := a.Must("sh", "-c", "ps -e -o stat=,args= | grep 'while slee[p]'")
 		return strings.HasPrefix(stat, "T")
 	}
-	l.WaitFor("the process to stand still", 5*time.Second, frozen)
+	l.WaitFor("the process to stand still", 30*time.Second, frozen)
 	p.Cont()
 	before := ticks()
-	l.WaitFor("it to go on", 5*time.Second, func() bool { return ticks() > before })
+	l.WaitFor("it to go on", 30*time.Second, func() bool { return ticks() > before })
 	p.Kill()
 	if p.Running() || p.Wait(0) == nil {
 		t.Errorf("a killed process: running %v, ended with %v", p.Running(), p.Wait(0))
@@ -97,7 +97,7 @@ func TestLinks(t *testing.T) {
 	l := lab.Start(t, pair, lab.Options{})
 	a, b := l.Node("a"), l.Node("b")
 	ping := func() bool { _, err := a.Run("ping", "-c1", "-W1", "10.0.0.2"); return err == nil }
-	l.WaitFor("ping", 5*time.Second, ping)
+	l.WaitFor("ping", 30*time.Second, ping)
 	l.Cut("b:eth1")
 	if out := a.Must("cat", "/sys/class/net/eth1/carrier"); strings.TrimSpace(out) != "0" {
 		t.Errorf("carrier at a with b's end down: %q", out)
@@ -106,7 +106,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("addresses of a cut link: %q", out)
 	}
 	l.Heal("b:eth1")
-	l.WaitFor("ping after the cut", 5*time.Second, ping)
+	l.WaitFor("ping after the cut", 30*time.Second, ping)
 	l.Blackhole("a:eth1")
 	if ping() {
 		t.Error("a black hole lets a ping through")
@@ -115,7 +115,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("carrier of a black hole: %q", out)
 	}
 	l.Unblackhole("a:eth1")
-	l.WaitFor("ping after the black hole", 5*time.Second, ping)
+	l.WaitFor("ping after the black hole", 30*time.Second, ping)
 	a.Sysctl("net.ipv4.icmp_echo_ignore_all", "1")
 	if _, err := b.Run("ping", "-c1", "-W1", "10.0.0.1"); err == nil {
 		t.Error("the sysctl is without effect")
@@ -129,8 +129,8 @@ func TestRoutesAndFIB(t *testing.T) {
 		w := a.WatchFIB(c.prefix)
 		before := time.Now()
 		a.Must("ip", "route", "add", c.prefix, "via", c.via, "proto", "151", "metric", "7")
-		e := w.WaitThere(time.Second)
-		if e.Kind != lab.FIBAdd || e.At.Before(before) || time.Since(e.At) > time.Second {
+		e := w.WaitThere(30 * time.Second)
+		if e.Kind != lab.FIBAdd || e.At.Before(before) || time.Since(e.At) > 30*time.Second {
 			t.Errorf("%s: event of the add: %+v", c.prefix, e)
 		}
 		got := a.Kernel(c.prefix)
@@ -141,10 +141,10 @@ func TestRoutesAndFIB(t *testing.T) {
 			t.Errorf("%s: hops of the event: %+v", c.prefix, e.Hops)
 		}
 		a.Must("ip", "route", "replace", c.prefix, "via", c.via, "proto", "152", "metric", "7")
-		w.Wait("replaced", time.Second, func(e lab.FIBEvent) bool { return e.Kind == lab.FIBReplace })
+		w.Wait("replaced", 30*time.Second, func(e lab.FIBEvent) bool { return e.Kind == lab.FIBReplace })
 		w.Reset()
 		a.Must("ip", "route", "del", c.prefix)
-		w.WaitGone(time.Second)
+		w.WaitGone(30 * time.Second)
 		if events := w.Events(); len(events) != 1 {
 			t.Errorf("%s: events of the delete: %+v", c.prefix, events)
 		}

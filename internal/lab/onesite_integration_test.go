@@ -51,9 +51,9 @@ func TestOneSiteWithoutRhid(t *testing.T) {
 	lb1.Must("ip", "route", "add", "local", vip6, "dev", "lo", "table", "local", "proto", "151")
 	lb1.Must("ip", "route", "add", vip, "via", "169.254.100.10", "dev", "lo", "onlink", "proto", "151", "metric", "10")
 	lb1.Must("ip", "route", "add", vip6, "dev", "rhid-t0", "proto", "151", "metric", "10")
-	lsa := wire.Wait("an LSA of the VIP", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.OSPFUpdate && e.Sent && e.Announces(vip) })
-	wire.Wait("an LSA of the IPv6 VIP", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.OSPFUpdate && e.Sent && e.Announces(vip6) })
-	if there := fib.WaitThere(5 * time.Second); there.At.Before(lsa.At) {
+	lsa := wire.Wait("an LSA of the VIP", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.OSPFUpdate && e.Sent && e.Announces(vip) })
+	wire.Wait("an LSA of the IPv6 VIP", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.OSPFUpdate && e.Sent && e.Announces(vip6) })
+	if there := fib.WaitThere(30 * time.Second); there.At.Before(lsa.At) {
 		t.Errorf("branch had the route %v before the LSA left lb1", lsa.At.Sub(there.At))
 	}
 	both := func() bool { return slices.Equal(vias(branch, vip), []string{"10.2.3.1", "10.2.4.1"}) }
@@ -61,13 +61,13 @@ func TestOneSiteWithoutRhid(t *testing.T) {
 	l.WaitFor("the IPv6 VIP at branch by both cores", 20*time.Second, func() bool { return len(branch.Kernel(vip6)) == 2 })
 	for node, want := range map[string]int{"branch": 30, "core-frr": 20, "core-bird": 20} {
 		for _, p := range []string{vip, vip6} {
-			l.WaitFor(fmt.Sprintf("cost %d of %s at %s", want, p, node), 5*time.Second, func() bool { // BIRD works out its routes once a second
+			l.WaitFor(fmt.Sprintf("cost %d of %s at %s", want, p, node), 30*time.Second, func() bool { // BIRD works out its routes once a second
 				cost, ok := l.Node(node).OSPFCost(p)
 				return ok && cost == want
 			})
 		}
 	}
-	l.WaitFor("answers of both servers", 10*time.Second, func() bool {
+	l.WaitFor("answers of both servers", 30*time.Second, func() bool {
 		r := client.Result()
 		return r.Who["srv1"] > 2 && r.Who["srv2"] > 2
 	})
@@ -76,8 +76,8 @@ func TestOneSiteWithoutRhid(t *testing.T) {
 	fib.Reset()
 	wire.Reset()
 	lb1.Must("ip", "route", "del", vip, "proto", "151")
-	gone := wire.Wait("the LSA's withdrawal", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.OSPFUpdate && e.Sent && e.Withdraws(vip) })
-	fib.WaitGone(5 * time.Second)
+	gone := wire.Wait("the LSA's withdrawal", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.OSPFUpdate && e.Sent && e.Withdraws(vip) })
+	fib.WaitGone(30 * time.Second)
 	for _, e := range fib.Events() {
 		if e.At.Before(gone.At) {
 			t.Errorf("branch changed its route %v before the withdrawal left lb1: %+v", gone.At.Sub(e.At), e)
@@ -92,7 +92,7 @@ func testOneCoreEach(t *testing.T, l *lab.Lab, vip string) {
 	branch := l.Node("branch")
 	for cut, left := range map[string]string{"lb1:eth3": "10.2.4.1", "lb1:eth4": "10.2.3.1"} {
 		l.Cut(cut)
-		l.WaitFor("the VIP at branch by "+left+" only", 10*time.Second, func() bool { return slices.Equal(vias(branch, vip), []string{left}) })
+		l.WaitFor("the VIP at branch by "+left+" only", 30*time.Second, func() bool { return slices.Equal(vias(branch, vip), []string{left}) })
 		l.Heal(cut)
 		l.WaitFor("the VIP at branch by both again", 20*time.Second, func() bool { return len(vias(branch, vip)) == 2 })
 	}

@@ -50,7 +50,7 @@ func TestOneSiteWithRhid(t *testing.T) {
 		client.ProbeHTTP("10.255.0.20:9200", tick), client.ProbeHTTP("[fd00:255::20]:9200", tick),
 	}
 	for _, p := range probers {
-		l.WaitFor("answers of both servers", 10*time.Second, func() bool { r := p.Result(); return r.Who["srv1"] > 2 && r.Who["srv2"] > 2 })
+		l.WaitFor("answers of both servers", 30*time.Second, func() bool { r := p.Result(); return r.Who["srv1"] > 2 && r.Who["srv2"] > 2 })
 		if r := p.Stop(); r.Failed > 0 {
 			t.Errorf("%+v", r)
 		}
@@ -64,13 +64,13 @@ func TestOneSiteWithRhid(t *testing.T) {
 	}
 	l.WaitFor("the VIPs to come back", 30*time.Second, everywhere)
 	rhid.Signal(syscall.SIGTERM)
-	l.WaitFor("the drain at tor-frr (RFC 8326)", 5*time.Second, func() bool {
+	l.WaitFor("the drain at tor-frr (RFC 8326)", 30*time.Second, func() bool {
 		return slices.Contains(l.Node("tor-frr").BGP("10.255.0.10/32").Communities, "65535:0")
 	})
 	if err := rhid.Wait(20 * time.Second); err != nil {
 		t.Errorf("rhid ended with %v", err)
 	}
-	l.WaitFor("the VIPs to be gone with rhid", 10*time.Second, nowhere)
+	l.WaitFor("the VIPs to be gone with rhid", 30*time.Second, nowhere)
 }
 
 // TestKilledRhidIsForgotten kills rhid as soon as its VIP is at the branch, when

@@ -18,13 +18,13 @@ func TestBGPTables(t *testing.T) {
 	l := lab.Start(t, "testdata/bgp/bgp.clab.yml", lab.Options{})
 	a, c := l.Node("a"), l.Node("c")
 	for _, peer := range []string{"10.0.0.2", "10.0.1.2", "fd00::2"} {
-		l.WaitFor("session of a with "+peer, 15*time.Second, func() bool { return a.BGPUp(peer) })
+		l.WaitFor("session of a with "+peer, 30*time.Second, func() bool { return a.BGPUp(peer) })
 	}
-	l.WaitFor("session of c", 5*time.Second, func() bool { return c.BGPUp("10.0.1.1") })
-	l.WaitFor("two paths at a", 5*time.Second, func() bool { return len(a.BGPPaths("10.255.0.10/32")) == 2 })
+	l.WaitFor("session of c", 30*time.Second, func() bool { return c.BGPUp("10.0.1.1") })
+	l.WaitFor("two paths at a", 30*time.Second, func() bool { return len(a.BGPPaths("10.255.0.10/32")) == 2 })
 
 	want := lab.BGPPath{
-		Present: true, From: netip.MustParseAddr("10.0.0.2"), NextHop: netip.MustParseAddr("10.0.0.2"), MED: 100,
+		Present: true, From: netip.MustParseAddr("10.0.0.2"), NextHop: netip.MustParseAddr("10.0.0.2"), Origin: "igp", MED: 100,
 		ASPath: []uint32{65002, 65002}, Communities: []string{"65000:100", "65535:0"}, LargeCommunities: []string{"65010:1:0"},
 	}
 	for _, p := range a.FRRBGP("10.255.0.10/32") {
@@ -37,7 +37,7 @@ func TestBGPTables(t *testing.T) {
 	if best := a.BGP("10.255.0.10/32"); best.From.String() != "10.0.1.2" || !best.Best {
 		t.Errorf("best path at a, which GRACEFUL_SHUTDOWN of b's decides: %+v", best)
 	}
-	l.WaitFor("the IPv6 path at a", 5*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
+	l.WaitFor("the IPv6 path at a", 30*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
 	if v6 := a.BGP("fd00:255::10/128"); v6.NextHop.String() != "fd00::2" || len(v6.ASPath) != 1 {
 		t.Errorf("IPv6 path at a: %+v", v6)
 	}
@@ -49,9 +49,9 @@ func TestBGPTables(t *testing.T) {
 	}
 
 	a.Must("vtysh", "-c", "configure terminal", "-c", "router bgp 65001", "-c", "address-family ipv4 unicast", "-c", "network 10.255.0.11/32")
-	l.WaitFor("a's own prefix at c", 5*time.Second, func() bool { return c.BGP("10.255.0.11/32").Present })
+	l.WaitFor("a's own prefix at c", 30*time.Second, func() bool { return c.BGP("10.255.0.11/32").Present })
 	want = lab.BGPPath{
-		Present: true, Best: true, From: netip.MustParseAddr("10.0.1.1"), NextHop: netip.MustParseAddr("10.0.1.1"), MED: 9,
+		Present: true, Best: true, From: netip.MustParseAddr("10.0.1.1"), NextHop: netip.MustParseAddr("10.0.1.1"), Origin: "igp", MED: 9,
 		LocalPref: 100, ASPath: []uint32{65001}, Communities: []string{"65000:7", "65535:65281"}, LargeCommunities: []string{"65010:2:1"},
 	}
 	if diff := cmp.Diff(want, c.BirdBGP("10.255.0.11/32")[0], addrs); diff != "" {
@@ -64,20 +64,20 @@ func TestBGPOnTheWire(t *testing.T) {
 	a, b := l.Node("a"), l.Node("b")
 	wire := a.Capture("eth1")
 	for _, prefix := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
-		wire.Wait("an announcement of "+prefix+" by b", 15*time.Second, func(e lab.Event) bool {
+		wire.Wait("an announcement of "+prefix+" by b", 30*time.Second, func(e lab.Event) bool {
 			return e.Kind == lab.BGPUpdate && !e.Sent && e.Announces(prefix)
 		})
 	}
-	l.WaitFor("the path at a", 5*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
+	l.WaitFor("the path at a", 30*time.Second, func() bool { return a.BGP("fd00:255::10/128").Present })
 	wire.Reset()
 	fib := a.WatchFIB("fd00:255::10/128")
 	for prefix, static := range map[string]string{"10.255.0.10/32": "vip4", "fd00:255::10/128": "vip6"} {
 		b.Must("birdc", "disable", static)
-		e := wire.Wait("a withdrawal of "+prefix, 5*time.Second, func(e lab.Event) bool {
+		e := wire.Wait("a withdrawal of "+prefix, 30*time.Second, func(e lab.Event) bool {
 			return e.Kind == lab.BGPUpdate && !e.Sent && e.Withdraws(prefix)
 		})
 		if prefix == "fd00:255::10/128" {
-			if gone := fib.WaitGone(5 * time.Second); gone.At.Before(e.At) {
+			if gone := fib.WaitGone(30 * time.Second); gone.At.Before(e.At) {
 				t.Errorf("a's kernel lost the route %v before the UPDATE arrived", e.At.Sub(gone.At))
 			}
 		}
@@ -87,12 +87,12 @@ func TestBGPOnTheWire(t *testing.T) {
 	}
 	wire.Reset()
 	a.ResetTCP(179)
-	wire.Wait("the reset", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
-	l.WaitFor("the sessions to come back", 15*time.Second, func() bool { return a.BGPUp("10.0.0.2") && a.BGPUp("fd00::2") })
+	wire.Wait("the reset", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
+	l.WaitFor("the sessions to come back", 30*time.Second, func() bool { return a.BGPUp("10.0.0.2") && a.BGPUp("fd00::2") })
 	a.RefuseTCP(179)
-	l.WaitFor("b to lose the session", 5*time.Second, func() bool { return !b.BGPUp("10.0.0.1") })
+	l.WaitFor("b to lose the session", 30*time.Second, func() bool { return !b.BGPUp("10.0.0.1") })
 	wire.Reset()
-	wire.Wait("b's attempts to be refused", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
+	wire.Wait("b's attempts to be refused", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.TCPReset && e.Sent })
 	a.AcceptTCP(179)
-	l.WaitFor("the session after all", 15*time.Second, func() bool { return a.BGPUp("10.0.0.2") })
+	l.WaitFor("the session after all", 30*time.Second, func() bool { return a.BGPUp("10.0.0.2") })
 }

@@ -78,7 +78,7 @@ func (s *crash) goneAtOnce() {
 		w.Close()
 	}
 	for _, v := range []string{siteATM, siteATM6} {
-		took := s.far[v].Wait("gone", 5*time.Second, func(e lab.FIBEvent) bool { return e.Kind == lab.FIBDelete }).At.Sub(killed)
+		took := s.far[v].Wait("gone", 30*time.Second, func(e lab.FIBEvent) bool { return e.Kind == lab.FIBDelete }).At.Sub(killed)
 		s.t.Logf("kill -9: %-26s gone from the kernel after %s", "branch "+v, ms(took))
 		for _, n := range []*lab.Node{s.torFRR, s.torBird} {
 			s.WaitFor(n.Name+" without a path to "+v, killLimit, func() bool { return len(n.BGPPaths(v)) == 0 })
@@ -158,7 +158,7 @@ func (s *crash) unwantedRemoved() {
 	s.rhid = s.lb.StartRhid(siteConfig)
 	decided := s.waitEvent(0, "service", "withdraw", siteUp).Time
 	for _, v := range siteVIPs() {
-		s.WaitFor(v+" gone from lb1", 5*time.Second, func() bool { return s.form(s.host, v) == siteForm{} })
+		s.WaitFor(v+" gone from lb1", 30*time.Second, func() bool { return s.form(s.host, v) == siteForm{} })
 	}
 	gone := time.Since(began)
 	for _, v := range []string{siteCounter, siteCounter6} {
@@ -227,7 +227,7 @@ func (s *crash) cleanedUp() {
 		s.t.Errorf("cleanup: other addresses or routes of lb1 changed:\n%s\nwere\n%s", after, before)
 	}
 	for _, v := range []string{siteCounter, siteCounter6} {
-		s.t.Logf("cleanup: %s gone from branch %s after its start", v, ms(s.far[v].WaitGone(2*time.Second).At.Sub(began)))
+		s.t.Logf("cleanup: %s gone from branch %s after its start", v, ms(s.far[v].WaitGone(10*time.Second).At.Sub(began)))
 	}
 	s.t.Logf("cleanup: took %v and said\n%s", took.Round(time.Millisecond), out)
 	if n := strings.Count(out, "\n"); n != 6 { // two addresses, two AnyIP routes, two announcements

@@ -70,20 +70,20 @@ func (g *guards) quiet(when string) {
 func (g *guards) alarm(code, prefix, detail string) {
 	g.t.Helper()
 	began := time.Now()
-	g.WaitFor(code+" of "+prefix, 10*time.Second, func() bool { return len(g.found()) > 0 })
+	g.WaitFor(code+" of "+prefix, 30*time.Second, func() bool { return len(g.found()) > 0 })
 	took := time.Since(began)
 	if got, want := g.found(), code+" "+prefix+": "+detail; len(got) != 1 || got[0] != want {
 		g.t.Errorf("alarms\n%q, want\n%q", got, want)
 	}
-	g.WaitFor("the event", time.Second, func() bool { return g.told(prefix, "stranger", detail) })
+	g.WaitFor("the event", 30*time.Second, func() bool { return g.told(prefix, "stranger", detail) })
 	g.t.Logf("%s %s: said %v after it was configured: %s", code, prefix, took.Round(time.Millisecond), detail)
 }
 
 // gone waits until the alarm is over.
 func (g *guards) gone(prefix string) {
 	g.t.Helper()
-	g.WaitFor("the end of the alarm of "+prefix, 10*time.Second, func() bool { return len(g.found()) == 0 })
-	g.WaitFor("the event", time.Second, func() bool { return g.told(prefix, "stranger gone", "no longer seen at tor-frr (10.1.1.2)") })
+	g.WaitFor("the end of the alarm of "+prefix, 30*time.Second, func() bool { return len(g.found()) == 0 })
+	g.WaitFor("the event", 30*time.Second, func() bool { return g.told(prefix, "stranger gone", "no longer seen at tor-frr (10.1.1.2)") })
 }
 
 func (g *guards) told(prefix, what, detail string) bool {

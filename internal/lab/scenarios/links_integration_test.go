@@ -68,7 +68,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s came up after %s", name, d)
 		}
 	}
-	l.WaitFor("the VIP's return", 5*time.Second, func() bool { return len(l.lb.Kernel("10.255.0.10/32")) == 1 })
+	l.WaitFor("the VIP's return", 30*time.Second, func() bool { return len(l.lb.Kernel("10.255.0.10/32")) == 1 })
 	if k := l.link("clean"); k.State.String() != "up" || !k.Since.Before(began) {
 		t.Errorf("the clean link: %+v", k)
 	}
@@ -84,7 +84,7 @@ func startLinks(t *testing.T) *linkLab {
 	for _, name := range []string{"lossy", "slow", "clean"} {
 		l.until(name, "up")
 	}
-	l.WaitFor("the VIP", 5*time.Second, func() bool { return len(l.lb.Kernel("10.255.0.10/32")) == 1 })
+	l.WaitFor("the VIP", 30*time.Second, func() bool { return len(l.lb.Kernel("10.255.0.10/32")) == 1 })
 	return l
 }
 

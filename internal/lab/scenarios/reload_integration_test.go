@@ -67,9 +67,9 @@ func (s *stopLab) changed() {
 	if what, detail := s.hup(c.String()); what != "reloaded" {
 		s.t.Errorf("reload of another set of services: %s: %s", what, detail)
 	}
-	gone := s.frr.Wait("spare's withdraw", 2*time.Second, func(e lab.Event) bool { return e.Withdraws(stopSpare) })
-	there := s.frr.Wait("fresh's announcement", 5*time.Second, func(e lab.Event) bool { return e.Announces(stopFresh) })
-	s.WaitFor("spare gone from lb1", 5*time.Second, func() bool { return s.form(s.host, stopSpare) == siteForm{} })
+	gone := s.frr.Wait("spare's withdraw", 10*time.Second, func(e lab.Event) bool { return e.Withdraws(stopSpare) })
+	there := s.frr.Wait("fresh's announcement", 30*time.Second, func(e lab.Event) bool { return e.Announces(stopFresh) })
+	s.WaitFor("spare gone from lb1", 30*time.Second, func() bool { return s.form(s.host, stopSpare) == siteForm{} })
 	local := s.host.where(func(c siteChange) bool { return c.Gone && c.Kind == "address" && c.Prefix.String() == stopSpare })
 	s.t.Logf("reload of another set: spare withdrawn after %s, its address gone %s after that, fresh announced after %s",
 		ms(gone.At.Sub(began)), ms(local[0].At.Sub(gone.At)), ms(there.At.Sub(began)))
@@ -94,7 +94,7 @@ func (s *stopLab) metricChanged() {
 		s.t.Errorf("reload of another metric: %s: %s", what, detail)
 	}
 	for _, v := range []string{siteATM, siteATM6} {
-		s.WaitFor("MED 150 of "+v, 2*time.Second, func() bool { return s.torFRR.BGP(v).MED == 150 && s.torBird.BGP(v).MED == 150 })
+		s.WaitFor("MED 150 of "+v, 10*time.Second, func() bool { return s.torFRR.BGP(v).MED == 150 && s.torBird.BGP(v).MED == 150 })
 	}
 	time.Sleep(300 * time.Millisecond)
 	s.still("reload of another metric", []string{"+" + siteATM, "+" + siteATM6})
@@ -110,12 +110,12 @@ func (s *stopLab) routerRemoved() {
 	if what, detail := s.hup(c.String()); what != "reloaded" {
 		s.t.Errorf("reload without a router: %s: %s", what, detail)
 	}
-	s.WaitFor("tor-bird without atm", 2*time.Second, func() bool { return len(s.torBird.BGPPaths(siteATM)) == 0 })
+	s.WaitFor("tor-bird without atm", 10*time.Second, func() bool { return len(s.torBird.BGPPaths(siteATM)) == 0 })
 	c.torBird = true
 	if what, detail := s.hup(c.String()); what != "reloaded" {
 		s.t.Errorf("reload with the router again: %s: %s", what, detail)
 	}
-	took := s.WaitFor("tor-bird with atm", 10*time.Second, func() bool { return s.torBird.BGP(siteATM).MED == 100 })
+	took := s.WaitFor("tor-bird with atm", 30*time.Second, func() bool { return s.torBird.BGP(siteATM).MED == 100 })
 	s.t.Logf("a router that is configured again has the VIP after %v", took.Round(time.Millisecond))
 	if got, want := stopUpdates(s.frr), []string{"+" + siteATM, "+" + siteATM6}; !slices.Equal(got, want) { // the MED is 100 again
 		s.t.Errorf("reloads of the other router: tor-frr received %v, want %v", got, want)

@@ -104,8 +104,8 @@ func TestS4Isolation(t *testing.T) {
 	since := s.lastEvent()
 	s.configure(isoConfig(true))
 	s.lb.SignalAll("rhid", 1) // SIGHUP
-	s.waitEvent(since, "daemon", "reloaded", 5*time.Second)
-	s.WaitFor("the monsters' checks being down", 10*time.Second, s.monstersDown)
+	s.waitEvent(since, "daemon", "reloaded", 30*time.Second)
+	s.WaitFor("the monsters' checks being down", 30*time.Second, s.monstersDown)
 	s.untouched("reload with the monsters")
 
 	growth := s.watchGrowth(30 * time.Second)
@@ -196,14 +196,14 @@ func (s *iso) flaps(when string, count int) []time.Duration {
 		s.sleepToMidSlot()
 		died := time.Now()
 		s.server.Stop()
-		gone := s.wire.Wait("the withdraw", 5*time.Second, func(e lab.Event) bool { return e.Kind == lab.BGPUpdate && e.Withdraws(isoVictim) })
-		s.WaitFor("the kernel route going", 5*time.Second, func() bool { return len(s.hostRoutes(true)) > 0 })
+		gone := s.wire.Wait("the withdraw", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.BGPUpdate && e.Withdraws(isoVictim) })
+		s.WaitFor("the kernel route going", 30*time.Second, func() bool { return len(s.hostRoutes(true)) > 0 })
 		bgp = append(bgp, gone.At.Sub(died))
 		kernel = append(kernel, s.hostRoutes(true)[0].At.Sub(died))
 		time.Sleep(200 * time.Millisecond) // linger, and the addresses
 		s.server.Resume()
-		s.wire.Wait("the announcement", 10*time.Second, func(e lab.Event) bool { return e.Kind == lab.BGPUpdate && e.Announces(isoVictim) })
-		s.WaitFor("the kernel route coming", 5*time.Second, func() bool { return len(s.hostRoutes(false)) > 0 })
+		s.wire.Wait("the announcement", 30*time.Second, func(e lab.Event) bool { return e.Kind == lab.BGPUpdate && e.Announces(isoVictim) })
+		s.WaitFor("the kernel route coming", 30*time.Second, func() bool { return len(s.hostRoutes(false)) > 0 })
 		time.Sleep(100 * time.Millisecond)
 		if n := s.wire.Count(lab.BGPUpdate, false); n != 2 {
 			s.t.Errorf("%s, death %d: tor-frr received %d UPDATEs, want 2: the withdraw and the announcement", when, i, n)
@@ -259,8 +259,8 @@ func (s *iso) tame() {
 	since := s.lastEvent()
 	s.configure(isoConfig(false))
 	s.lb.SignalAll("rhid", 1)
-	s.waitEvent(since, "daemon", "reloaded", 5*time.Second)
-	took := s.WaitFor("no process of the monsters being left", 3*time.Second, func() bool {
+	s.waitEvent(since, "daemon", "reloaded", 30*time.Second)
+	took := s.WaitFor("no process of the monsters being left", 10*time.Second, func() bool {
 		return len(s.lb.Pids("yes"))+len(s.lb.Pids("sleep"))+len(s.lb.Pids("sh")) == 1 // the node's own `sleep infinity`
 	})
 	s.t.Logf("the monsters' processes are gone %v after the reload", took.Round(time.Millisecond))

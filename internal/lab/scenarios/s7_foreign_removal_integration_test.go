@@ -117,7 +117,7 @@ func (s *s7) remove(r foreignRemoval) {
 	}
 	farTook := time.Duration(0) // 0 where no route went
 	for _, v := range r.far {
-		s.WaitFor(v+" at branch again", 5*time.Second, func() bool { return len(s.branch.Kernel(v)) > 0 })
+		s.WaitFor(v+" at branch again", 30*time.Second, func() bool { return len(s.branch.Kernel(v)) > 0 })
 		if at := s.lastThere(v); !at.IsZero() {
 			farTook = max(farTook, at.Sub(began))
 		}

@@ -101,7 +101,7 @@ func TestReloadAndStop(t *testing.T) {
 	s.sessions = s.frrSessions()
 
 	ebb.Stop()
-	s.frr.Wait("ebb's withdraw", 5*time.Second, func(e lab.Event) bool { return e.Withdraws(stopEbb) })
+	s.frr.Wait("ebb's withdraw", 30*time.Second, func(e lab.Event) bool { return e.Withdraws(stopEbb) })
 	time.Sleep(2 * stopLinger)
 	s.refused()
 	s.changed()
@@ -143,7 +143,7 @@ func (s *stopLab) hup(text string) (what, detail string) {
 	since := s.lastEvent()
 	s.configure(text)
 	s.lb.SignalAll("rhid", syscall.SIGHUP)
-	s.WaitFor("an answer to SIGHUP", 5*time.Second, func() bool {
+	s.WaitFor("an answer to SIGHUP", 30*time.Second, func() bool {
 		for _, e := range s.events(since) {
 			if e.Kind == "daemon" && strings.HasPrefix(e.What, "reload") {
 				what, detail = e.What, e.Detail
@@ -270,7 +270,7 @@ func (s *stopLab) order(router string, c *lab.Capture, began time.Time) {
 	s.t.Helper()
 	for _, v := range []string{siteATM, siteATM6} {
 		find := func(what string, match func(lab.Event) bool) lab.Event {
-			return c.Wait(what+" of "+v+" at "+router, time.Second, func(e lab.Event) bool { return !e.Sent && match(e) })
+			return c.Wait(what+" of "+v+" at "+router, 30*time.Second, func(e lab.Event) bool { return !e.Sent && match(e) })
 		}
 		drain := find("drain", func(e lab.Event) bool { return e.Announces(v) })
 		gone := find("withdraw", func(e lab.Event) bool { return e.Withdraws(v) })
@@ -301,7 +301,7 @@ func (s *stopLab) secondSignal() {
 	if err != nil {
 		s.t.Errorf("two signals: rhid ended with %v", err)
 	}
-	gone := s.frr.Wait("atm's withdraw", time.Second, func(e lab.Event) bool { return e.Withdraws(siteATM) }).At.Sub(began)
+	gone := s.frr.Wait("atm's withdraw", 30*time.Second, func(e lab.Event) bool { return e.Withdraws(siteATM) }).At.Sub(began)
 	if gone >= drainTime {
 		s.t.Errorf("two signals: atm was withdrawn after %v, as if nobody had cut drain_time %v short", gone, drainTime)
 	}
@@ -327,7 +327,7 @@ func (s *stopLab) blackHoled() {
 	s.Blackhole("lb1:eth1")
 	began := time.Now()
 	took, err := s.end(1)
-	gone := s.bird.Wait("atm's withdraw at tor-bird", time.Second, func(e lab.Event) bool { return e.Withdraws(siteATM) })
+	gone := s.bird.Wait("atm's withdraw at tor-bird", 30*time.Second, func(e lab.Event) bool { return e.Withdraws(siteATM) })
 	s.t.Logf("black hole: rhid ended after %v (%v), tor-bird was told after %s", took.Round(time.Millisecond), err, ms(gone.At.Sub(began)))
 	if !s.torFRR.BGP(siteATM).Present {
 		s.t.Errorf("black hole: tor-frr does not have the route any more, so it was not black-holed")

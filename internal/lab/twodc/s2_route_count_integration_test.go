@@ -55,7 +55,7 @@ func testRouteCount(d *dc) {
 		for _, s := range dcServices() {
 			d.waitHolder(s.name, c.holder(s))
 		}
-		d.WaitFor(fmt.Sprintf("%+v with %s", c.want, c.announcers), 15*time.Second, func() bool { return d.routes() == c.want })
+		d.WaitFor(fmt.Sprintf("%+v with %s", c.want, c.announcers), 30*time.Second, func() bool { return d.routes() == c.want })
 		took := time.Since(began)
 		d.calm(time.Second)
 		got := d.routes()

@@ -158,7 +158,7 @@ func (d *dc) powerOn(host string) {
 func (d *dc) waitServed(p *lab.Prober, by string) {
 	d.t.Helper()
 	const calm = 300 * time.Millisecond
-	d.WaitFor("the client is served again, by "+by, 15*time.Second, func() bool {
+	d.WaitFor("the client is served again, by "+by, 30*time.Second, func() bool {
 		attempts := p.Attempts()
 		if len(attempts) == 0 || time.Since(attempts[len(attempts)-1].Start) > calm {
 			return false

@@ -52,7 +52,7 @@ func testStop(d *dc) {
 	}
 	took := time.Since(began)
 	d.t.Logf("SIGTERM: FRR has seen %s", seen())
-	end := wire.Wait("the end of the session", time.Second, notified)
+	end := wire.Wait("the end of the session", 30*time.Second, notified)
 	gone := wire.Events(func(e lab.Event) bool { return !e.Sent && e.Withdraws(serviceOf("atm").vip) })
 	if len(gone) == 0 || !end.At.After(gone[len(gone)-1].At) {
 		d.t.Errorf("SIGTERM: the session ended at %v, the withdraw was %v", end.At.Sub(began), gone)
