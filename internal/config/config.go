@@ -51,6 +51,14 @@ type Control struct {
 type Report struct {
 	Listen    string `yaml:"listen" required:"true" doc:"IP address and port, as 127.0.0.1:9151; self is the node's own address"`
 	TokenFile string `yaml:"token_file" required:"true" doc:"file whose first line is the token that each request must carry (Authorization: Bearer), 16 bytes or more"`
+
+	TLS *ReportTLS `yaml:"tls" doc:"for HTTPS, without which only loopback may be listened on: the token would be read on the network"`
+}
+
+// ReportTLS is what the endpoint for reports shows its clients.
+type ReportTLS struct {
+	CertFile string `yaml:"cert_file" required:"true" doc:"file with the certificate and those that lead to its root, in PEM form; rhid reload reads it anew"`
+	KeyFile  string `yaml:"key_file" required:"true" doc:"file with the certificate's key, in PEM form"`
 }
 
 // Log says how much is logged and in which form.

@@ -899,8 +899,40 @@ var wrong = []struct {
 	},
 	{
 		name:  "endpoint for reports without a token",
-		edits: []edit{{"", "control: {report: {listen: \"self:9151\"}}\n"}},
+		edits: []edit{{"", "control: {report: {listen: \"[::1]:9151\"}}\n"}},
 		want:  []string{"rhid.yaml:23:19: control.report.token_file: is required"},
+	},
+	{
+		name:  "endpoint for reports on the network, in the clear",
+		edits: []edit{{"", "control: {report: {listen: \"self:9151\", token_file: /etc/rhid/token}}\n"}},
+		want: []string{
+			`rhid.yaml:23:28: control.report.listen: "self:9151" is on the network, where the token could be read: it needs tls, or 127.0.0.1 in its place`,
+		},
+	},
+	{
+		name:  "endpoint for reports on all addresses, in the clear",
+		edits: []edit{{"", "control: {report: {listen: \"[::]:9151\", token_file: /etc/rhid/token}}\n"}},
+		want: []string{
+			`rhid.yaml:23:28: control.report.listen: "[::]:9151" is on the network, where the token could be read: it needs tls, or 127.0.0.1 in its place`,
+		},
+	},
+	{
+		name:  "endpoint for reports with half of TLS",
+		edits: []edit{{"", "control: {report: {listen: \"self:9151\", token_file: /etc/rhid/token, tls: {cert_file: report.crt}}}\n"}},
+		want: []string{
+			`rhid.yaml:23:75: control.report.tls.key_file: is required`,
+			`rhid.yaml:23:87: control.report.tls.cert_file: "report.crt" must be an absolute path`,
+		},
+	},
+	{
+		name:  "endpoint for reports without its certificate",
+		edits: []edit{{"", "control: {report: {listen: \"self:9151\", token_file: /etc/rhid/token, tls: {cert_file: /etc/rhid/none, key_file: /etc/rhid/good}}}\n"}},
+		want:  []string{`rhid.yaml:23:75: control.report.tls: /etc/rhid/none cannot be read: no such file or directory`},
+	},
+	{
+		name:  "endpoint for reports with a certificate that is none",
+		edits: []edit{{"", "control: {report: {listen: \"self:9151\", token_file: /etc/rhid/token, tls: {cert_file: /etc/rhid/good, key_file: /etc/rhid/good}}}\n"}},
+		want:  []string{`rhid.yaml:23:75: control.report.tls: the certificate in /etc/rhid/good with the key in /etc/rhid/good: tls: failed to find any PEM data in certificate input`},
 	},
 	{
 		name:  "socket path too long",

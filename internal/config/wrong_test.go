@@ -59,7 +59,7 @@ func TestRight(t *testing.T) {
 	}
 }
 
-// noFiles stands for a host that has two password files, one of them empty.
+// noFiles stands for a host that has a few files of passwords, one of them empty.
 func noFiles(path string) ([]byte, error) {
 	switch path {
 	case "/etc/rhid/empty":
@@ -68,6 +68,8 @@ func noFiles(path string) ([]byte, error) {
 		return []byte(strings.Repeat("x", 81)), nil
 	case "/etc/rhid/long-bfd":
 		return []byte("123456789012345678901\n"), nil
+	case "/etc/rhid/token":
+		return []byte("0123456789abcdef\n"), nil
 	case "/etc/rhid/good":
 		return []byte("secret\n"), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,8 +95,9 @@ func (r *Report) Latency() time.Duration {
 // ServeReports answers POST /v1/reports on l until ctx ends, then closes it.
 // Each request must carry the token (RFC 6750: Authorization: Bearer TOKEN),
 // and there may be 100 a second. It knows nothing else of the control socket:
-// who has the token can report, and do no more.
-func ServeReports(ctx context.Context, l net.Listener, token string, src Source, log *slog.Logger) error {
+// who has the token can report, and do no more. With conf it speaks TLS. The
+// token is asked for at each request, so that it can change.
+func ServeReports(ctx context.Context, l net.Listener, conf *tls.Config, token func() string, src Source, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler:           reportsHandler(token, src, log),
 		ReadHeaderTimeout: reportsTimeout, ReadTimeout: reportsTimeout, WriteTimeout: 2 * reportsTimeout, IdleTimeout: time.Minute,
@@ -103,19 +105,22 @@ func ServeReports(ctx context.Context, l net.Listener, token string, src Source,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	return serveUntil(ctx, srv, netutil.LimitListener(l, reportsConns))
+	l = netutil.LimitListener(l, reportsConns)
+	if conf != nil {
+		l = tls.NewListener(l, conf)
+	}
+	return serveUntil(ctx, srv, l)
 }
 
-func reportsHandler(token string, src Source, log *slog.Logger) http.Handler {
-	// Of equal length whatever the tokens are, so that comparing them tells
-	// nothing of the right one.
-	want := sha256.Sum256([]byte(token))
+func reportsHandler(token func() string, src Source, log *slog.Logger) http.Handler {
 	// Strangers have a limit of their own, so that they cannot use up the other.
 	known, strangers := rate.NewLimiter(reportsRate, reportsBurst), rate.NewLimiter(reportsRate, reportsBurst)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/reports", func(w http.ResponseWriter, r *http.Request) {
 		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(given))
+		// Of equal length whatever the tokens are, so that comparing them tells
+		// nothing of the right one.
+		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token()))
 		right := bearer && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 		limit := strangers
 		if right {

@@ -82,7 +82,7 @@ func TestReportsOverHTTP(t *testing.T) {
 	const token = "0123456789abcdef"
 	const good = `[{"service":"atm","ok":1}]`
 	src := &source{}
-	h := reportsHandler(token, src, slog.New(slog.DiscardHandler))
+	h := reportsHandler(func() string { return token }, src, slog.New(slog.DiscardHandler))
 	ask := func(method, path, auth, body string) int {
 		req := httptest.NewRequest(method, path, strings.NewReader(body))
 		req.Header.Set("Authorization", auth)

@@ -52,6 +52,7 @@ type Daemon struct {
 	pulse     *pulse       // what BFD vouches for
 	world     *kernel.World
 	cluster   *cluster.Cluster // nil with a single node
+	endpoint  *endpoint        // nil without one
 	loop      *loop
 	turns     atomic.Uint64                       // of the loop
 	reported  atomic.Pointer[map[string][]string] // see model.reportChecks; of the model in force
@@ -109,6 +110,7 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 	if err := d.runner.Update(m.specs); err != nil {
 		return fmt.Errorf("setting up the checks: %w", err)
 	}
+	d.endpoint = newEndpoint(m, d.log)
 	d.loop = newLoop(d, m)
 	if d.speaker == nil {
 		return nil
@@ -161,8 +163,8 @@ func (d *Daemon) serve(ctx context.Context, m *model, closers *teardown) error {
 		})
 	}
 	task("control", func(ctx context.Context) error { return control.Serve(ctx, l, d, d.log) })
-	if m.cfg.Control.Report != nil {
-		task("reports", func(ctx context.Context) error { return d.serveReports(ctx, m) })
+	if d.endpoint != nil {
+		task("reports", func(ctx context.Context) error { return d.endpoint.serve(ctx, d) })
 	}
 	task("kernel", d.world.Run)
 	task("lease", func(ctx context.Context) error { return d.keepLease(ctx, m.kernel) })

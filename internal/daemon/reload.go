@@ -64,6 +64,7 @@ func (l *loop) tryReload(now time.Time) error {
 		return errors.Join(fmt.Errorf("changing the checks: %w", err), l.d.configure(l.widest()))
 	}
 	l.adopt(m, now)
+	l.d.endpoint.reload()
 	l.wide = wide
 	l.decide(now)
 	return nil

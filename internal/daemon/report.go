@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
 	"time"
 
 	"rhid/checks"
@@ -57,38 +55,4 @@ func (d *Daemon) Report(_ context.Context, rs []control.Report) error {
 		}
 	}
 	return nil
-}
-
-// reportRetry is how long the daemon waits before it tries again to open the
-// endpoint for reports: that it cannot is no reason to announce nothing.
-const reportRetry = 5 * time.Second
-
-// serveReports keeps the endpoint for reports open until ctx ends.
-func (d *Daemon) serveReports(ctx context.Context, m *model) error {
-	said := ""
-	for ctx.Err() == nil {
-		err := d.serveReportsOnce(ctx, m)
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			d.log.Error("reports of applications are not taken", "error", err, "retry", reportRetry)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(reportRetry):
-		}
-	}
-	return nil
-}
-
-func (d *Daemon) serveReportsOnce(ctx context.Context, m *model) error {
-	r := m.cfg.Control.Report
-	token, err := r.Token(os.ReadFile)
-	if err != nil {
-		return fmt.Errorf("control.report: %w", err)
-	}
-	l, err := net.Listen("tcp", m.ownTarget(r.Listen))
-	if err != nil {
-		return fmt.Errorf("control.report: %w", err)
-	}
-	return control.ServeReports(ctx, l, token, d, d.log)
 }

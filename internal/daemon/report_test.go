@@ -1,13 +1,9 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,54 +82,6 @@ func TestReportOfParts(t *testing.T) {
 		if !ok || st.Rate == nil && want > 0 || st.Rate != nil && float64(st.Rate.OK) != want {
 			t.Errorf("%s: %+v, want %v good ones", id, st.Rate, want)
 		}
-	}
-}
-
-// The endpoint opens as soon as it can, and the daemon does not end because it
-// cannot.
-func TestServeReports(t *testing.T) {
-	d := reporting(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	token := filepath.Join(t.TempDir(), "token")
-	m := &model{cfg: &config.Config{Control: config.Control{Report: &config.Report{Listen: addr, TokenFile: token}}}}
-	if err := d.serveReportsOnce(t.Context(), m); err == nil || !strings.Contains(err.Error(), "token file") {
-		t.Errorf("without a token: %v", err)
-	}
-	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.serveReportsOnce(t.Context(), m); err == nil || !strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("with the port in use: %v", err)
-	}
-	l.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.serveReports(ctx, m) }()
-	code := 0
-	for range 100 {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/reports", strings.NewReader(`[{"service":"atm","ok":1}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer 0123456789abcdef")
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			resp.Body.Close()
-			code = resp.StatusCode
-			break
-		}
-		<-time.After(10 * time.Millisecond) // it is just opening
-	}
-	if code != http.StatusOK {
-		t.Errorf("HTTP status %d", code)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

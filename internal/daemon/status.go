@@ -99,6 +99,7 @@ func (l *loop) status(now time.Time) control.Status {
 	s.Neighbours, s.Alarms = l.neighbours(s.Alarms, now)
 	s.Alarms = append(s.Alarms, l.strangers.list()...)
 	s.Alarms = append(s.Alarms, l.hostAlarms()...)
+	s.Alarms = append(s.Alarms, l.d.endpoint.alarms(now)...)
 	s.Links, s.Overload = l.linkStatus(nil), l.overloadStatus()
 	s.Alarms = append(s.Alarms, l.linkAlarms()...)
 	s.Alarms = append(s.Alarms, l.degradedAlarms()...)
