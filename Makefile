@@ -51,16 +51,17 @@ test: ## everything CI checks: lint, unit, integration (needs root)
 unit: ## unit tests with the race detector, no root needed
 	$(GO) test -race -timeout $(UNIT_TIMEOUT) ./...
 
+# Only the tests of files with the tag: the others of these packages are `make unit`'s.
 integration: check-root ## tests with real routers in network namespaces (needs root)
 	@scripts/install-test-deps.sh
-	@pkgs='$(call packages_with,^//go:build .*integration,*_test.go)'; \
-	if [ -z "$$pkgs" ]; then echo 'make integration: found no integration test' >&2; exit 1; fi; \
-	echo "$(GO) test -tags integration -count=1 -p 1 -timeout $(INTEGRATION_TIMEOUT)" $$pkgs; \
-	$(GO) test -tags integration -count=1 -p 1 -timeout $(INTEGRATION_TIMEOUT) $$pkgs
+	@files=$$(grep -rlE --include='*_test.go' --exclude-dir=.git '^//go:build .*integration' .); \
+	pkgs=$$(xargs -n1 dirname <<<"$$files" | sort -u); \
+	tests=$$(xargs grep -ohE '^func Test[A-Z][A-Za-z0-9_]*\(t ' <<<"$$files" | sed -E 's/^func (.*)\(t /\1/' | sort -u | paste -sd'|'); \
+	set -- $(GO) test -tags integration -count=1 -p 1 -timeout $(INTEGRATION_TIMEOUT) -run "^($$tests)\$$" $$pkgs; \
+	echo "$$@"; "$$@"
 
 lint: check-modules ## go vet, golangci-lint with the import walls, module files
 	$(GO) vet -tags integration,bench ./...
-	$(LINT) run
 	$(LINT) run --build-tags integration,bench
 
 # Also: each direct module has its row, with its version, in docs/dependencies.md.
