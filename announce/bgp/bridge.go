@@ -75,6 +75,8 @@ func (b *bridge) Debug(msg string, f gobgplog.Fields) {
 	switch msg {
 	case "sent update":
 		b.s.onSent(key(f), parseSent(f["nlri"], f["withdrawals"], f["attributes"]))
+	case "received update":
+		b.s.onReceived(key(f), f["nlri"], f["withdrawals"], f["attributes"])
 	case "state changed":
 		old, _ := f["old"].(string)
 		now, _ := f["new"].(string)
@@ -200,6 +202,7 @@ func (s *Speaker) onNotification(key string, received bool, note notification) {
 		n.gotNote = &note
 	default:
 		n.sentNote = &note
+		s.newsLocked()
 	}
 }
 

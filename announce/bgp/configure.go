@@ -134,6 +134,6 @@ func (s *Speaker) dropPeer(ctx context.Context, n *neighbour) error {
 
 // inherit takes over what a router at the same address may still have.
 func (n *neighbour) inherit(o *neighbour) {
-	n.stale, n.ended, n.down, n.flaps = o.stale, o.ended, o.down, o.flaps
+	n.stale, n.ended, n.down, n.flaps, n.floods = o.stale, o.ended, o.down, o.flaps, o.floods
 	n.heardOld, n.wroteOld = o.heardOld+o.heard, o.wroteOld+o.wrote
 }

@@ -7,7 +7,7 @@
 // each neighbour and family, each limited to the prefix set of all VIPs and to
 // local routes; everything else is rejected. Nothing received is installed or
 // sent on: the import policy rejects it after the Adj-RIB-In, which stays
-// readable and is limited to Neighbour.MaxPrefixes for each family.
+// readable and is limited to Neighbour.MaxPrefixes for each family (flood.go).
 //
 // A place is Present only when an UPDATE with exactly the wanted attributes was
 // written to the session that is established now. GoBGP has no event for that;

@@ -3,6 +3,7 @@ package bgp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -21,17 +22,26 @@ func (s *Speaker) Lost(address netip.Addr, why string) {
 		s.mu.Unlock()
 		return
 	}
-	d := Down{Kind: DownBFD, Text: why}
+	n.addAt, n.lost = now, true
+	tell := s.loseLocked(n, now, Down{Kind: DownBFD, Text: why})
+	s.mu.Unlock()
+	tell()
+}
+
+// loseLocked ends a session in the books while it still stands in GoBGP, whose
+// word on it counts no more: n is to be replaced. What loseLocked returns is to be
+// called with mu free.
+func (s *Speaker) loseLocked(n *neighbour, now time.Time, d Down) (tell func()) {
 	n.sessionDown(now, d)
 	n.setDown(now, d)
-	n.state, n.since = stateIdle, now
-	n.addAt, n.lost = now, true
-	name := n.conf.Name
+	n.state, n.since, n.deaf = stateIdle, now, true
 	s.newsLocked()
-	s.mu.Unlock()
-	s.log.Warn("session lost", "neighbour", n.place, "name", name, "kind", DownBFD, "reason", why)
-	s.wakeUp()
-	s.changed()
+	name := n.conf.Name
+	return func() {
+		s.log.Warn("session lost", "neighbour", n.place, "name", name, "kind", d.Kind, "reason", d.Text)
+		s.wakeUp()
+		s.changed()
+	}
 }
 
 // speaksLocked returns the neighbour that GoBGP's messages about key are of, nil
@@ -43,9 +53,10 @@ func (s *Speaker) speaksLocked(key string) *neighbour {
 	return nil
 }
 
-// replace gives a lost neighbour a new state machine. Its old one still stands
-// in its session and has more to say, which must not be taken for the new one's.
-func (s *Speaker) replace(ctx context.Context, n *neighbour) error {
+// replace gives a lost neighbour a new state machine, which refuses sessions for a
+// pause and is renewed after that. The old one still stands in its session and
+// has more to say, which must not be taken for the new one's.
+func (s *Speaker) replace(ctx context.Context, n *neighbour, pause time.Duration) error {
 	s.mu.Lock()
 	conf := n.conf
 	fresh := newNeighbour(conf, s.set.ASN)
@@ -60,10 +71,15 @@ func (s *Speaker) replace(ctx context.Context, n *neighbour) error {
 	s.mu.Lock()
 	fresh.deaf = false
 	s.mu.Unlock()
-	err := s.addPeer(ctx, fresh)
+	peer := conf.peer()
+	peer.Conf.AdminDown = pause > 0
+	err := s.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: peer})
 	if err != nil {
+		err, pause = fmt.Errorf("adding neighbour %s: %w", n.place, err), max(pause, longestPause)
+	}
+	if pause > 0 {
 		s.mu.Lock()
-		fresh.addAt = time.Now().Add(longestPause)
+		fresh.addAt = time.Now().Add(pause)
 		s.mu.Unlock()
 	}
 	if conf.plan(true).extended { // the next session may not have what the last one negotiated

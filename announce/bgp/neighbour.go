@@ -75,7 +75,8 @@ type neighbour struct {
 	hold      time.Duration
 	received4 int // prefixes in the Adj-RIB-In, as of the last look
 	received6 int
-	heard     uint64 // messages received in this life of GoBGP's state machine
+	restUntil time.Time // it is not looked at before
+	heard     uint64    // messages received in this life of GoBGP's state machine
 	wrote     uint64
 	heardOld  uint64 // the same of earlier lives
 	wroteOld  uint64
@@ -83,7 +84,7 @@ type neighbour struct {
 	listed   map[netip.Prefix]bool // Adj-RIB-Out at listedAt; nil: not yet in this session
 	listedAt time.Time
 
-	deaf     bool      // what GoBGP says is still of its predecessor
+	deaf     bool      // what GoBGP says is of a session that is over in the books
 	lost     bool      // the session was ended by Lost, and its state machine does not know yet
 	addAt    time.Time // when to delete and add it anew; zero: not wanted
 	offered  time.Time // when a connection was handed to the state machine that it has not closed
@@ -121,7 +122,7 @@ func (n *neighbour) forgetSession() {
 	n.lookAt = time.Time{}
 	n.learnt, n.has4, n.has6, n.extended, n.fourOctet, n.refresh, n.hold = false, false, false, false, false, false, 0
 	n.received4, n.received6, n.arrivals, n.counted, n.flooding = 0, 0, 0, true, false
-	n.listed, n.listedAt = nil, time.Time{}
+	n.listed, n.listedAt, n.restUntil = nil, time.Time{}, time.Time{}
 }
 
 // sessionDown ends the session, if there is one, for the reason d.
@@ -205,8 +206,15 @@ func (n *neighbour) lookDue() time.Time {
 	if n.established() && (!n.learnt || !n.counted) {
 		return n.up
 	}
-	return n.lookAt
+	if n.lookAt.IsZero() {
+		return n.lookAt
+	}
+	return later(n.lookAt, n.restUntil)
 }
+
+// rests says whether n sent so much that it must not be looked at again yet.
+// What arrived since then may be above the limit, and is looked at in any case.
+func (n *neighbour) rests(now time.Time) bool { return n.counted && now.Before(n.restUntil) }
 
 // backOff is how long to wait before n is added anew after it went to idle. A
 // session that lasted comes back at once; one that fails again and again, and

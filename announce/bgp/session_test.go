@@ -151,6 +151,19 @@ func TestTooManyRoutes(t *testing.T) {
 		}
 		return d.Kind == DownPrefixes && strings.Contains(d.Text, "the neighbour sent more than 50000 prefixes (max_prefixes)"), d.Text
 	})
+	b.until("a pause", func() (bool, string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n := b.byKey[r.addr.String()]
+		pause := time.Until(n.addAt)
+		if n.deaf || pause <= tooManyRoutesPause-deadline || pause > tooManyRoutesPause {
+			return false, pause.String()
+		}
+		n.addAt = time.Now() // as if it were over
+		return true, ""
+	})
+	b.wakeUp()
+	b.join(r)
 }
 
 // A router that has another ASN than configured.

@@ -1,15 +1,11 @@
 package bgp
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 
 	"rhid/announce"
-
-	api "github.com/osrg/gobgp/v3/api"
 )
 
 // Sighting is what a neighbour sent back for one of the allowed prefixes in
@@ -102,97 +98,53 @@ func (s *sightings) observe(allowed []netip.Prefix) {
 	}
 }
 
-// watchSightings follows the Adj-RIBs-In until ctx ends. GoBGP calls back from
-// a goroutine of its own.
-func (s *Speaker) watchSightings(ctx context.Context) error {
-	req := &api.WatchEventRequest{Table: &api.WatchEventRequest_Table{
-		Filters: []*api.WatchEventRequest_Table_Filter{{Type: api.WatchEventRequest_Table_Filter_ADJIN}},
-	}}
-	err := s.bgp.WatchEvent(ctx, req, func(ev *api.WatchEventResponse) {
-		paths := ev.GetTable().GetPaths()
-		for _, p := range paths {
-			s.sight(p, time.Now())
-		}
-		if len(paths) > 0 {
-			s.arrived(paths[0].GetNeighborIp(), len(paths))
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("watching what neighbours send: %w", err)
-	}
-	return nil
-}
+// ignores says whether nothing is to be known of p.
+func (w watched) ignores(p netip.Prefix) bool { return !w.allowed[p] && !w.overlaps(p) }
 
-// sight takes in one received path.
-func (s *Speaker) sight(p *api.Path, now time.Time) {
-	var nlri api.IPAddressPrefix
-	if err := p.GetNlri().UnmarshalTo(&nlri); err != nil {
-		return // of a family that rhid does not use
-	}
-	addr, err := netip.ParseAddr(nlri.GetPrefix())
-	if err != nil {
-		return
-	}
-	prefix := netip.PrefixFrom(addr, int(nlri.GetPrefixLen()))
+// onReceived takes in an UPDATE of a neighbour, in the form of GoBGP's message
+// "received update". GoBGP has an event for it too, but copies each path for
+// that, which takes longer than all else that it does with a full table.
+func (s *Speaker) onReceived(key string, nlri, withdrawals, attributes any) {
+	here, gone := prefixesOf(nlri, withdrawals, attributes)
+	count := len(here) + len(gone)
 	s.mu.Lock()
-	is := s.seen.watched.allowed[prefix]
-	other := !is && s.seen.watched.overlaps(prefix)
+	w := s.seen.watched
 	s.mu.Unlock()
-	if !is && !other {
-		return
-	}
-	st := Sighting{Neighbour: p.GetNeighborIp(), Here: !p.GetIsWithdraw(), At: now}
-	if st.Here {
-		if attrs, err := decodeLarge(p); err == nil {
-			st.LargeCommunities = attrs
-		}
-		st.ASPath = decodeASPath(p)
+	here, gone = slices.DeleteFunc(here, w.ignores), slices.DeleteFunc(gone, w.ignores)
+	var a wireAttrs
+	if len(here) > 0 {
+		a = attrsOf(attributes)
 	}
 	s.mu.Lock()
-	if s.seen.at[prefix] == nil {
-		s.seen.at[prefix] = map[string]Sighting{}
+	defer s.mu.Unlock()
+	n := s.speaksLocked(key)
+	if n == nil || !n.established() {
+		return
 	}
-	s.seen.at[prefix][st.Neighbour] = st
-	if other && !st.Here {
-		delete(s.seen.at[prefix], st.Neighbour)
+	s.arrivedLocked(n, count)
+	now := time.Now()
+	for _, p := range gone {
+		s.seen.take(p, Sighting{Neighbour: n.place, At: now})
 	}
-	s.mu.Unlock()
-	if is {
-		signal(s.seen.changed)
+	for _, p := range here {
+		s.seen.take(p, Sighting{Neighbour: n.place, Here: true, LargeCommunities: a.large, ASPath: a.path, At: now})
 	}
 }
 
-// decodeASPath returns the sequences of a received path's AS_PATH.
-func decodeASPath(p *api.Path) []uint32 {
-	var out []uint32
-	for _, a := range p.GetPattrs() {
-		var path api.AsPathAttribute
-		if !a.MessageIs(&path) || a.UnmarshalTo(&path) != nil {
-			continue
-		}
-		for _, seg := range path.GetSegments() {
-			if seg.GetType() == api.AsSegment_AS_SEQUENCE {
-				out = append(out, seg.GetNumbers()...)
-			}
-		}
+// take keeps a sighting of p.
+func (s *sightings) take(p netip.Prefix, st Sighting) {
+	allowed := s.watched.allowed[p]
+	switch {
+	case !allowed && !st.Here:
+		delete(s.at[p], st.Neighbour)
+		return
+	case s.watched.ignores(p): // since a moment ago
+		return
+	case s.at[p] == nil:
+		s.at[p] = map[string]Sighting{}
 	}
-	return out
-}
-
-// decodeLarge returns the large communities of a received path.
-func decodeLarge(p *api.Path) ([]announce.LargeCommunity, error) {
-	var out []announce.LargeCommunity
-	for _, a := range p.GetPattrs() {
-		var l api.LargeCommunitiesAttribute
-		if !a.MessageIs(&l) {
-			continue
-		}
-		if err := a.UnmarshalTo(&l); err != nil {
-			return nil, fmt.Errorf("large communities: %w", err)
-		}
-		for _, c := range l.GetCommunities() {
-			out = append(out, announce.LargeCommunity{Global: c.GetGlobalAdmin(), Local1: c.GetLocalData1(), Local2: c.GetLocalData2()})
-		}
+	s.at[p][st.Neighbour] = st
+	if allowed {
+		signal(s.changed)
 	}
-	return out, nil
 }

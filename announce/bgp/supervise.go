@@ -21,9 +21,6 @@ const (
 // returns nil. An error means that GoBGP is in a state it does not know; the
 // speaker should be stopped.
 func (s *Speaker) Run(ctx context.Context) error {
-	if err := s.watchSightings(ctx); err != nil {
-		return err
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -133,7 +130,7 @@ func (s *Speaker) renew(ctx context.Context, n *neighbour) error {
 	case !wanted:
 		return nil
 	case lost:
-		return s.replace(ctx, n)
+		return s.replace(ctx, n, 0)
 	}
 	s.noteRefusal(n)
 	if err := s.bgp.DeletePeer(ctx, &api.DeletePeerRequest{Address: n.key}); err != nil {
@@ -172,12 +169,13 @@ func (s *Speaker) noteRefusal(n *neighbour) {
 }
 
 // confirmationsWait says whether a withdraw was written to a session that
-// still stands.
+// still stands, and a look may confirm it.
 func (s *Speaker) confirmationsWait() bool {
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.neighbours {
-		if len(n.left) > 0 {
+		if len(n.left) > 0 && !n.rests(now) {
 			return true
 		}
 	}

@@ -17,8 +17,9 @@ const defaultLocalPref = 100
 // as rhid decides them.
 type wireAttrs struct {
 	med       uint32
-	localPref uint32 // 0: absent
-	hops      int    // length of AS_PATH
+	localPref uint32   // 0: absent
+	hops      int      // length of AS_PATH
+	path      []uint32 // its sequences; not in the fingerprint
 	comms     []uint32
 	large     []announce.LargeCommunity
 	origin    announce.Origin
@@ -119,20 +120,28 @@ type sentUpdate struct {
 	sum       uint64 // of the attributes of announced
 }
 
-// parseSent reads the fields of GoBGP's "sent update" message: IPv4 routes
-// with an IPv4 next hop stand in nlri and withdrawals, all others in the
-// attributes MP_REACH_NLRI and MP_UNREACH_NLRI (RFC 4760).
+// parseSent reads the fields of GoBGP's "sent update" message.
 func parseSent(nlri, withdrawals, attributes any) sentUpdate {
 	var u sentUpdate
-	var w wireAttrs
+	u.announced, u.withdrawn = prefixesOf(nlri, withdrawals, attributes)
+	if len(u.announced) > 0 {
+		u.sum = attrsOf(attributes).sum()
+	}
+	return u
+}
+
+// prefixesOf returns the prefixes of an UPDATE. IPv4 routes with an IPv4 next hop
+// stand in nlri and withdrawals, all others in the attributes MP_REACH_NLRI and
+// MP_UNREACH_NLRI (RFC 4760).
+func prefixesOf(nlri, withdrawals, attributes any) (announced, withdrawn []netip.Prefix) {
 	if list, ok := nlri.([]*bgp.IPAddrPrefix); ok {
 		for _, p := range list {
-			u.announced = appendPrefix(u.announced, p)
+			announced = appendPrefix(announced, p)
 		}
 	}
 	if list, ok := withdrawals.([]*bgp.IPAddrPrefix); ok {
 		for _, p := range list {
-			u.withdrawn = appendPrefix(u.withdrawn, p)
+			withdrawn = appendPrefix(withdrawn, p)
 		}
 	}
 	attrs, _ := attributes.([]bgp.PathAttributeInterface)
@@ -140,20 +149,25 @@ func parseSent(nlri, withdrawals, attributes any) sentUpdate {
 		switch a := a.(type) {
 		case *bgp.PathAttributeMpReachNLRI:
 			for _, p := range a.Value {
-				u.announced = appendPrefix(u.announced, p)
+				announced = appendPrefix(announced, p)
 			}
 		case *bgp.PathAttributeMpUnreachNLRI:
 			for _, p := range a.Value {
-				u.withdrawn = appendPrefix(u.withdrawn, p)
+				withdrawn = appendPrefix(withdrawn, p)
 			}
-		default:
-			w.take(a)
 		}
 	}
-	if len(u.announced) > 0 {
-		u.sum = w.sum()
+	return announced, withdrawn
+}
+
+// attrsOf returns the attributes of an UPDATE.
+func attrsOf(attributes any) wireAttrs {
+	var w wireAttrs
+	attrs, _ := attributes.([]bgp.PathAttributeInterface)
+	for _, a := range attrs {
+		w.take(a)
 	}
-	return u
+	return w
 }
 
 // take adds one attribute to w.
@@ -166,6 +180,9 @@ func (w *wireAttrs) take(a bgp.PathAttributeInterface) {
 	case *bgp.PathAttributeAsPath:
 		for _, seg := range a.Value {
 			w.hops += len(seg.GetAS())
+			if seg.GetType() == bgp.BGP_ASPATH_ATTR_TYPE_SEQ {
+				w.path = append(w.path, seg.GetAS()...)
+			}
 		}
 	case *bgp.PathAttributeOrigin:
 		w.origin = announce.Origin(a.Value)

@@ -153,7 +153,8 @@ type Router struct {
 	Services     []string      `yaml:"services" doc:"the services it is told of; all by default"`
 	Attributes   *Attributes   `yaml:"attributes" doc:"how routes look to it, by rank and state; the site's by default"`
 	BFD          *BFD          `yaml:"bfd" doc:"a BFD session beside the BGP session, which ends that when the router is lost"`
-	MaxPrefixes  int           `yaml:"max_prefixes" default:"50000" min:"1" max:"1000000" doc:"of each family that it may send; above it the session is ended, which bounds the memory that a full table takes"`
+	WarnPrefixes int           `yaml:"warn_prefixes" default:"1000" min:"1" doc:"of one family that it may send without an alarm; it should send VIPs only"`
+	MaxPrefixes  int           `yaml:"max_prefixes" default:"50000" min:"1" max:"2000000" doc:"of each family that it may send; above it the session is ended, which bounds what a full table costs: 350 bytes each, and other neighbours' withdraws wait when all are dropped"`
 }
 
 // Node is a load-balancer host.

@@ -29,7 +29,7 @@ nodes:
 `)
 	base := Router{
 		ASN: 65000, Port: 179, Hold: 30 * time.Second, Keepalive: 10 * time.Second,
-		ConnectRetry: 2 * time.Second, Families: []string{"ipv4", "ipv6"}, MaxPrefixes: 50_000,
+		ConnectRetry: 2 * time.Second, Families: []string{"ipv4", "ipv6"}, WarnPrefixes: 1000, MaxPrefixes: 50_000,
 	}
 	want := []Router{base, base, base}
 	want[0].Address, want[0].Name = netip.MustParseAddr("10.1.0.1"), "10.1.0.1"

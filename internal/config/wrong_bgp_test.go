@@ -188,11 +188,12 @@ var wrongBGP = []struct {
 	},
 	{
 		name:  "sessions",
-		edits: []edit{{router, router + ", password_credential: ../x, max_prefixes: 0"}, {"    routers:\n", "    min_neighbours: 2\n    routers:\n"}},
+		edits: []edit{{router, router + ", password_credential: ../x, max_prefixes: 0, warn_prefixes: 0"}, {"    routers:\n", "    min_neighbours: 2\n    routers:\n"}},
 		want: []string{
 			`rhid.yaml:4:21: sites[0] "beijing": min_neighbours: 2 is more than the 1 routers of the site`,
 			`rhid.yaml:6:62: sites[0] "beijing": routers[0].password_credential: "../x" is not the name of a credential: letters, digits, '.', '_' and '-'`,
 			`rhid.yaml:6:82: sites[0] "beijing": routers[0].max_prefixes: must be at least 1, not 0`,
+			`rhid.yaml:6:100: sites[0] "beijing": routers[0].warn_prefixes: must be at least 1, not 0`,
 		},
 	},
 	{

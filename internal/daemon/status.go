@@ -175,13 +175,21 @@ func (l *loop) neighbours(alarms []control.Alarm, now time.Time) ([]control.Neig
 		if !c.Established && now.Sub(n.Since) >= alarmAfter {
 			alarms = append(alarms, control.Alarm{Code: "neighbour-down", What: n.Name, Since: n.Since, Detail: or(c.Why, "no session yet")})
 		}
-		if c.Established && n.Received*4 >= n.MaxReceived*3 {
-			alarms = append(alarms, control.Alarm{Code: "neighbour-floods", What: n.Name, Since: n.Since, Detail: fmt.Sprintf(
-				"it has sent %d prefixes, and the session ends above %d (max_prefixes); it should send VIPs only", n.Received, n.MaxReceived)})
-		}
+		alarms = append(alarms, l.m.floodAlarm(n)...)
 	}
 	more, silent := l.unheard(now)
 	return append(out, more...), append(alarms, silent...)
+}
+
+// floodAlarm is raised long before a neighbour's session would end for what it
+// sends.
+func (m *model) floodAlarm(n bgp.NeighbourStatus) []control.Alarm {
+	i := slices.IndexFunc(m.routers, func(r *teller) bool { return r.place == n.Address })
+	if i < 0 || n.State != established || n.Received <= min(m.routers[i].conf.WarnPrefixes, n.MaxReceived*3/4) {
+		return nil
+	}
+	return []control.Alarm{{Code: "neighbour-floods", What: n.Name, Since: n.Since, Detail: fmt.Sprintf(
+		"it has sent %d prefixes, and the session ends above %d (max_prefixes); it should send VIPs only", n.Received, n.MaxReceived)}}
 }
 
 func neighbourStatus(n bgp.NeighbourStatus) control.Neighbour {
