@@ -72,21 +72,17 @@ func buildPolicies(st Settings, extended map[netip.Addr]bool, special *specials)
 	}
 	var ebgp []string
 	var accept, own []*api.Statement
-	hosts := map[netip.Addr]bool{}
 	for i, n := range st.Neighbours {
 		host := n.Address.WithZone("")
 		cidr := netip.PrefixFrom(host, host.BitLen()).String()
 		set := fmt.Sprintf("rhid-neighbour-%d", i)
 		req.DefinedSets = append(req.DefinedSets, &api.DefinedSet{
 			DefinedType: api.DefinedType_NEIGHBOR, Name: set, List: []string{cidr}})
-		if !hosts[host] { // the same link-local address on another link is the same to GoBGP
-			hosts[host] = true
-			if kept, refuse := special.refusal(set, n); kept != nil {
-				req.DefinedSets = append(req.DefinedSets, kept)
-				own = append(own, refuse)
-			}
-			own = append(own, special.statements(set, n, st.ASN)...)
+		if kept, refuse := special.refusal(set, n); kept != nil {
+			req.DefinedSets = append(req.DefinedSets, kept)
+			own = append(own, refuse)
 		}
+		own = append(own, special.statements(set, n, st.ASN)...)
 		if n.ASN != st.ASN {
 			ebgp = append(ebgp, cidr)
 		}

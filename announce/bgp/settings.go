@@ -157,8 +157,8 @@ func (st Settings) validate() error {
 		if o, ok := bare[n.Address.WithZone("")]; ok {
 			if o.Address == n.Address {
 				add("neighbour %s: address %v is given twice", n.Name, n.Address)
-			} else if o.exportKey() != n.exportKey() {
-				add("neighbours %s and %s have the same link-local address and must have the same ASN, families and next hops", o.Name, n.Name)
+			} else {
+				add("neighbours %s (%v) and %s (%v) have the same link-local address, and GoBGP's export policy cannot tell them apart; give one of them another", o.Name, o.Address, n.Name, n.Address)
 			}
 		}
 		bare[n.Address.WithZone("")] = n
@@ -167,11 +167,6 @@ func (st Settings) validate() error {
 		return fmt.Errorf("bgp settings: %w", errors.Join(errs...))
 	}
 	return nil
-}
-
-// exportKey is what the export statements of a neighbour depend on.
-func (n Neighbour) exportKey() string {
-	return fmt.Sprint(n.ASN, n.IPv4, n.IPv6, n.NextHop, n.NextHop6)
 }
 
 // linkLocal says whether n is reached by an IPv6 link-local address.

@@ -29,14 +29,10 @@ func settings(change func(*Settings, *Neighbour)) Settings {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	second := func(address string, change func(*Neighbour)) func(*Settings, *Neighbour) {
+	second := func(address string) func(*Settings, *Neighbour) {
 		return func(st *Settings, n *Neighbour) {
 			n.Address = netip.MustParseAddr("fe80::1%lo")
-			m := Neighbour{Address: netip.MustParseAddr(address), ASN: routeASN, IPv4: true}
-			if change != nil {
-				change(&m)
-			}
-			st.Neighbours = []Neighbour{m}
+			st.Neighbours = []Neighbour{{Address: netip.MustParseAddr(address), ASN: routeASN, IPv4: true}}
 		}
 	}
 	tests := []struct {
@@ -76,8 +72,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"twice", func(st *Settings, n *Neighbour) {
 			st.Neighbours = []Neighbour{{Address: n.Address, ASN: 1, IPv4: true}}
 		}, "127.0.1.1 is given twice"},
-		{"two links, same export", second("fe80::1%eth1", nil), ""},
-		{"two links, other next hop", second("fe80::1%eth1", func(n *Neighbour) { n.NextHop6 = netip.IPv6Loopback() }), "must have the same ASN, families and next hops"},
+		{"two links, other addresses", second("fe80::2%eth1"), ""},
+		{"two links, same address", second("fe80::1%eth1"), "neighbours fe80::1%lo (fe80::1%lo) and fe80::1%eth1 (fe80::1%eth1) have the same link-local address, and GoBGP's export policy cannot tell them apart"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

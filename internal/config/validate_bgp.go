@@ -64,6 +64,7 @@ func (v *validator) routers(p strict.Path, routers []Router, seen *neighbours) {
 		at := p.With(i)
 		if r.Address.IsValid() {
 			unique(v, seen.addrs, at.With("address"), r.Address, "%s is a router already", r.Address)
+			v.onOneLink(at.With("address"), r, seen)
 		}
 		if r.Interface != "" {
 			unique(v, seen.names, at.With("interface"), "interface "+r.Interface, "there is a router at %s already", r.Interface)
@@ -78,9 +79,23 @@ func (v *validator) routers(p strict.Path, routers []Router, seen *neighbours) {
 	}
 }
 
+// onOneLink refuses two routers with the same link-local address on different
+// links, which GoBGP's export policy takes for one.
+func (v *validator) onOneLink(p strict.Path, r *Router, seen *neighbours) {
+	bare := r.Address.WithZone("")
+	switch first := seen.links[bare]; {
+	case r.Address.Zone() == "":
+	case first == nil:
+		seen.links[bare] = r
+	case first.Address != r.Address:
+		v.fail(p, "router %s has the same link-local address (%s), and rhid cannot tell the two apart; give one of them another", first.Name, first.Address)
+	}
+}
+
 // neighbours are the routers seen so far that one node has.
 type neighbours struct {
 	addrs map[netip.Addr]strict.Path
+	links map[netip.Addr]*Router // by link-local address without the interface
 	names map[string]strict.Path
 }
 

@@ -24,7 +24,7 @@ func (v *validator) sites() {
 }
 
 func newNeighbours() *neighbours {
-	return &neighbours{addrs: map[netip.Addr]strict.Path{}, names: map[string]strict.Path{}}
+	return &neighbours{addrs: map[netip.Addr]strict.Path{}, links: map[netip.Addr]*Router{}, names: map[string]strict.Path{}}
 }
 
 func (v *validator) nodes() {

@@ -262,6 +262,13 @@ var wrongBGP = []struct {
 		},
 	},
 	{
+		name:  "one link-local address on two links",
+		edits: []edit{{router + "}", router + "}\n      - {name: left, address: \"fe80::1%eth1\", asn: 65000}\n      - {address: \"fe80::1%eth2\", asn: 65000}\n      - {address: \"fe80::2%eth2\", asn: 65000}"}},
+		want: []string{
+			`rhid.yaml:7:19: sites[0] "beijing": routers[2].address: router left has the same link-local address (fe80::1%eth1), and rhid cannot tell the two apart; give one of them another`,
+		},
+	},
+	{
 		name:  "unnumbered, and more",
 		edits: []edit{{router + "}", router + "}\n      - {interface: eth1, asn: 65000, source: 10.1.0.11, password_file: /etc/rhid/good}\n      - {interface: eth1, asn: 65000}\n      - {interface: e:1, asn: 65000}"}},
 		want: []string{

@@ -46,9 +46,9 @@ type model struct {
 	routers   []*teller     // those of bgp
 	viaKernel bool          // a service of this node is announced as kernel route
 
-	minNeighbours int                   // BGP sessions without which the node is standby
-	found         map[string]netip.Addr // routers that are known by an interface, by that
-	unheard       []config.Router       // those that no advertisement was heard of
+	minNeighbours int       // BGP sessions without which the node is standby
+	found         []heard   // routers that are known by an interface, in the order in which they were found
+	unheard       []unheard // routers known by an interface that are no neighbours yet
 	kernel        kernel.Settings
 }
 
@@ -71,7 +71,7 @@ type service struct {
 
 // newModel builds the model of node from cfg; found are the addresses of
 // routers known by an interface, as far as they are known.
-func newModel(cfg *config.Config, node string, found map[string]netip.Addr) (*model, error) {
+func newModel(cfg *config.Config, node string, found []heard) (*model, error) {
 	self, ok := cfg.Node(node)
 	if !ok {
 		return nil, fmt.Errorf("the configuration has no node %q; it has %s (choose one with --node)", node, nodeNames(cfg))
@@ -234,8 +234,9 @@ func (m *model) addBGP() error {
 	}
 	for _, r := range m.cfg.RoutersOf(m.self.Name) {
 		if r.Interface != "" {
-			if r.Address = m.found[r.Interface]; !r.Address.IsValid() {
-				m.unheard = append(m.unheard, r)
+			var why string
+			if r.Address, why = m.meeting(r.Interface); why != "" {
+				m.unheard = append(m.unheard, unheard{r, why})
 				continue
 			}
 		}

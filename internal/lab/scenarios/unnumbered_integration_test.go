@@ -4,10 +4,12 @@ package scenarios
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"rhid/internal/control"
 	"rhid/internal/lab"
 )
 
@@ -60,4 +62,77 @@ func TestUnnumbered(t *testing.T) {
 	began = time.Now()
 	s.WaitFor("the VIP at tor-frr again", siteUp, func() bool { return len(s.torFRR.Kernel(siteATM)) == 1 })
 	t.Logf("the VIP was back %v after the link", time.Since(began).Round(time.Millisecond))
+}
+
+// TestUnnumberedTwins has two FRR routers on two links that both have fe80::1.
+// One is a neighbour, the other is refused with both named; once it has another
+// address it is a neighbour, too, and each has lb1's own address on its link as
+// next hop.
+func TestUnnumberedTwins(t *testing.T) {
+	s := startSite(t, lab.Options{})
+	s.torFRR.Must("vtysh", "-c", "configure terminal", "-c", "router bgp 65001", "-c", "no neighbor 10.1.1.1", "-c", "no neighbor fd00:1:1::1")
+	s.coreFRR.Must("/usr/lib/frr/bgpd", "-d")
+	for asn, n := range map[string]*lab.Node{"65001": s.torFRR, "65003": s.coreFRR} {
+		n.Must("ip", "-6", "address", "flush", "dev", "eth1", "scope", "link")
+		n.Must("ip", "-6", "address", "add", "fe80::1/64", "dev", "eth1", "nodad")
+		n.Must("vtysh", "-c", "configure terminal", "-c", "router bgp "+asn, "-c", "no bgp ebgp-requires-policy", "-c", "timers bgp 1 3",
+			"-c", "neighbor eth1 interface v6only remote-as 65010", "-c", "neighbor eth1 timers connect 1",
+			"-c", "address-family ipv4 unicast", "-c", "neighbor eth1 activate", "-c", "exit", "-c", "address-family ipv6 unicast", "-c", "neighbor eth1 activate")
+	}
+	for _, iface := range []string{"eth1", "eth3"} {
+		s.lb.Sysctl("net.ipv6.conf."+iface+".accept_ra", "0")
+	}
+	head, tail, _ := strings.Cut(s.shipped(), "    routers:\n")
+	_, tail, _ = strings.Cut(tail, "nodes:\n")
+	text := head + "    routers:\n      - {name: left, interface: eth1, asn: 65001, hold: 3s}\n      - {name: right, interface: eth3, asn: 65003, hold: 3s}\nnodes:\n" + tail
+	rhid := s.run(text)
+
+	up := func() (names []string, refusal string) {
+		for _, n := range s.status().Neighbours {
+			if n.Established {
+				names = append(names, n.Name)
+			} else {
+				refusal = n.Why
+			}
+		}
+		return names, refusal
+	}
+	s.WaitFor("one neighbour and one refusal", siteUp, func() bool {
+		names, why := up()
+		return len(names) == 1 && strings.Contains(why, "has the same link-local address as router "+names[0])
+	})
+	s.WaitFor("an alarm that says so", siteUp, func() bool {
+		return slices.ContainsFunc(s.status().Alarms, func(a control.Alarm) bool {
+			return a.Code == "neighbour-down" && strings.Contains(a.Detail, "has the same link-local address as router ")
+		})
+	})
+	first, why := up()
+	t.Logf("neighbour %v; the other: %s", first, why)
+	other, iface := s.coreFRR, "eth3"
+	if first[0] == "right" {
+		other, iface = s.torFRR, "eth1"
+	}
+	event := s.waitEvent(0, "neighbour", "found and refused", time.Second)
+	if event.Subject != iface || !strings.Contains(event.Detail, why) {
+		t.Errorf("event %+v, want that of %s: %s", event, iface, why)
+	}
+	if got := other.FRRBGP(siteATM); len(got) > 0 {
+		t.Errorf("the refused router has %+v", got)
+	}
+
+	other.Must("ip", "-6", "address", "add", "fe80::2/64", "dev", "eth1", "nodad")
+	other.Must("ip", "-6", "address", "delete", "fe80::1/64", "dev", "eth1")
+	s.lb.StopRhid(rhid, siteUp) // a router that is silent counts as gone after 35 s only
+	began := time.Now()
+	s.run(text)
+	s.WaitFor("both neighbours", siteUp, func() bool { names, _ := up(); return len(names) == 2 })
+	for n, own := range map[*lab.Node]string{s.torFRR: "eth1", s.coreFRR: "eth3"} {
+		for _, vip := range []string{siteATM, siteATM6} {
+			s.WaitFor(vip+" at "+n.Name, siteUp, func() bool { return len(s.vias(n, vip)) == 1 })
+			if via := s.vias(n, vip)[0]; !strings.Contains(s.lb.Must("ip", "-6", "address", "show", "dev", own), via+"/64") {
+				t.Errorf("%s has %s via %s, which is not lb1's address on %s", n.Name, vip, via, own)
+			}
+		}
+	}
+	t.Logf("with another address both routers have the VIPs after %v, each by lb1's address on its link", time.Since(began).Round(time.Millisecond))
 }
