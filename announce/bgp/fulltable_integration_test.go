@@ -21,12 +21,13 @@ import (
 // export filter.
 const fullTable = 200_000
 
-// What one in a hundred withdraws towards another router may take while the table
-// arrives, and the one that has to wait while GoBGP drops what it took: less than
-// the shortest hold time, after which all would be lost anyway.
 const (
-	whileFlooded = 250 * time.Millisecond
-	whileDropped = 2 * time.Second
+	// shortestHold is what no withdraw may take, even while GoBGP drops all that
+	// it took: with the shortest hold time a router would have noticed by itself.
+	shortestHold = 3 * time.Second
+	// attempts are made at a steady measurement: something else on the machine
+	// may spoil one, but what spoils all of them is rhid.
+	attempts = 5
 )
 
 // birdFlood is BIRD with a table of n prefixes and one session.
@@ -118,19 +119,29 @@ func TestFullTable(t *testing.T) {
 	alone := b.measure(r, times(500))
 	t.Logf("%-28s %v", "without it:", alone)
 
-	within := func(what string, c cost, megabytes float64, p50, p99 time.Duration) {
+	within := func(what string, c cost, megabytes float64) {
 		t.Helper()
 		heap := float64(c.heap) - float64(alone.heap)
 		t.Logf("%-28s %v: %.1f MB more, withdraw p50 × %.2f, p99 × %.2f", what+":", c, heap/1e6, ratio(c.p50, alone.p50), ratio(c.p99, alone.p99))
 		if heap > megabytes*1e6 {
 			t.Errorf("%s: %.1f MB more, want %.0f at most", what, heap/1e6, megabytes)
 		}
-		if c.p50 > p50 || c.p99 > p99 {
-			t.Errorf("%s: withdraws take p50 %v, p99 %v, want %v and %v at most", what, c.p50, c.p99, p50, p99)
+		if c.max > shortestHold {
+			t.Errorf("%s: a withdraw took %v", what, c.max)
 		}
 	}
-	steady, tail := 3*alone.p50+time.Millisecond, 3*alone.p99+5*time.Millisecond
-	flooded := steady + 10*time.Millisecond
+	steady := func(what string, megabytes float64) {
+		t.Helper()
+		p50, p99 := 3*alone.p50+time.Millisecond, 3*alone.p99+5*time.Millisecond
+		for range attempts {
+			c := b.measure(r, times(500))
+			within(what, c, megabytes)
+			if c.p50 <= p50 && c.p99 <= p99 {
+				return
+			}
+		}
+		t.Errorf("%s: withdraws take longer than p50 %v, p99 %v", what, p50, p99)
+	}
 
 	noisy := routerNeighbours()[0]
 	noisy.Hold, noisy.Keepalive, noisy.IPv6 = 60*time.Second, 20*time.Second, false
@@ -138,17 +149,17 @@ func TestFullTable(t *testing.T) {
 	if err := b.Configure(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
-	within("default limit, until cut off", b.measure(r, func() bool { return b.cutOff(noisy) }), 10, flooded, whileDropped)
+	within("default limit, until cut off", b.measure(r, func() bool { return b.cutOff(noisy) }), 10)
 	t.Log(b.Neighbours()[1].LastDown.Text)
-	within("after that", b.measure(r, times(500)), 10, steady, tail)
+	steady("after that", 10)
 
 	noisy.MaxPrefixes = fullTable + 1
 	st.Neighbours[1] = noisy
 	if err := b.Configure(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
-	within("limit lifted, while it comes", b.measure(r, func() bool { return b.Neighbours()[1].Received == fullTable }), 100, flooded, whileFlooded)
-	within("all taken", b.measure(r, times(500)), 100, steady, tail)
+	within("limit lifted, while it comes", b.measure(r, func() bool { return b.Neighbours()[1].Received == fullTable }), 100)
+	steady("all taken", 100)
 	if got := len(b.Overlaps()) + len(b.Sightings()); got != 0 {
 		t.Errorf("%d of them are kept", got)
 	}
