@@ -256,3 +256,18 @@ func TestMeta(t *testing.T) {
 		}
 	}
 }
+
+func FuzzMeta(f *testing.F) {
+	f.Add(meta{low: 1, high: 2, incarnation: 7 << lifeBits, flags: metaAnswers}.encode())
+	f.Add([]byte{metaMagic, 1, 1, 5}) // of a version without flags
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, ok := parseMeta(b)
+		if !ok {
+			return
+		}
+		again, ok := parseMeta(m.encode())
+		if !ok || again != m || len(m.encode()) > 14 {
+			t.Fatalf("%+v became %+v", m, again)
+		}
+	})
+}
