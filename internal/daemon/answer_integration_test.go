@@ -51,7 +51,7 @@ func TestChecksOfOtherNodes(t *testing.T) {
 	isUp := func(c *control.CheckState) bool { return c.State == checks.Up && len(c.Recent) == checks.History }
 	until("a2", isUp)
 	up := until("b1", isUp)
-	if got := strings.Join(up.Services, " "); up.ID != id || got != "s p" && got != "p s" || up.Interval != 50*time.Millisecond {
+	if got := strings.Join(up.Services, " "); up.ID != id || got != "s p" && got != "p s" || up.Interval != 200*time.Millisecond {
 		t.Errorf("the check of b1: %+v", up)
 	}
 	f.namesOfChecks(ask, id)

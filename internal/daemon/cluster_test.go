@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,7 +66,7 @@ stop: {drain_time: 200ms, timeout: 5s}
 sites: [{name: a}, {name: b}]
 nodes:
 %schecks:
-  echo: {type: tcp, interval: 50ms, timeout: 40ms, fall: 2, rise: 2}
+  echo: {type: tcp, interval: 200ms, timeout: 150ms, fall: 2, rise: 2}
 services:
   %s
 `, f.gossip, f.dir, n, f.dir, n, nodes.String(), service)
@@ -78,14 +80,20 @@ services:
 
 func (f *fleet) config(n string) string { return filepath.Join(f.dir, n+".yaml") }
 
+// freePort finds a port below those that the kernel gives to connections: one of
+// them could take it before the daemon listens.
 func freePort(t *testing.T, addr string) int {
 	t.Helper()
-	l, err := net.Listen("tcp", addr+":0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
+		if err == nil {
+			l.Close() //nolint:errcheck,gosec // it only finds a port
+			return port
+		}
 	}
-	defer l.Close() //nolint:errcheck // it only finds a port
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatalf("no port of %s is free", addr)
+	return 0
 }
 
 func (f *fleet) start(names ...string) {

@@ -28,7 +28,8 @@ type rig struct {
 	daemon *process
 }
 
-const limit = 20 * time.Second
+// limit is how long a test waits for what must come; it only bounds one that fails.
+const limit = time.Minute
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -59,11 +60,11 @@ func (r *rig) write(services ...string) {
 control: {socket: %s/s}
 bgp: {asn: 65010, port: -1, hold: 3s}
 vip: {bind: never}
-stop: {drain_time: 300ms, timeout: 5s}
+stop: {drain_time: 4s, timeout: 15s}
 nodes:
   - {name: lb, address: 127.101.0.2, routers: [{name: tor, address: 127.101.0.1, asn: 65000, port: %d, source: 127.101.0.2, multihop: 2}]}
 checks:
-  echo: {type: tcp, interval: 50ms, timeout: 40ms, fall: 2, rise: 2}
+  echo: {type: tcp, interval: 200ms, timeout: 150ms, fall: 2, rise: 2}
 services:
   %s
 `, r.dir, r.port, strings.Join(services, "\n  "))
@@ -219,8 +220,8 @@ func TestStopTwice(t *testing.T) {
 	r.event("daemon", "draining")
 	r.daemon.signal(syscall.SIGTERM)
 	r.routes()
-	if d := time.Since(began); d > 250*time.Millisecond {
-		t.Errorf("withdrawn after %s, the drain lasts 300 ms", d)
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("withdrawn after %s, the drain lasts 4 s", d)
 	}
 }
 

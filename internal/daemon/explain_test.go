@@ -97,11 +97,11 @@ func TestMaintenanceFile(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := r.event("check", "maintenance")
-	s := r.status().Services[0]
-	if !s.Maintenance || s.Readiness.String() != "standby" || s.Verdict.String() != "announce" {
-		t.Errorf("after %+v: %+v", e, s)
-	}
+	r.event("check", "maintenance")
+	r.until("in maintenance, and the only one", func(s control.Status) bool {
+		a := s.Services[0]
+		return a.Maintenance && a.Readiness.String() == "standby" && a.Verdict.String() == "announce"
+	})
 	ex, err := r.client.Explain(t.Context(), "a")
 	if err != nil || ex.Decision.Candidates[0].Reason.Code != "maintenance" {
 		t.Errorf("explain: %+v, %v", ex.Decision, err)

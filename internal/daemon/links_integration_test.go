@@ -20,7 +20,7 @@ func linked(t *testing.T, more string) (f *fleet, link io.Closer) {
 	t.Helper()
 	far, back := listen(t, ""), listen(t, "")
 	f = newFleet(t, sharing("", back.Addr().String()), "a1", "a2", "b1")
-	f.edit("{name: a1, site: a,", fmt.Sprintf("{name: a1, site: a, links: [{name: core, check: {type: tcp, address: %q, interval: 50ms}, window: 10, max_loss: 20, %s}],", far.Addr(), more))
+	f.edit("{name: a1, site: a,", fmt.Sprintf("{name: a1, site: a, links: [{name: core, check: {type: tcp, address: %q, interval: 200ms}, window: 10, max_loss: 20, %s}],", far.Addr(), more))
 	f.start("a1", "a2", "b1")
 	f.holders("a1")
 	f.node("a1").until("the link is up", func(s control.Status) bool { return len(s.Links) == 1 && s.Links[0].State.String() == "up" })
@@ -127,7 +127,7 @@ func TestOverload(t *testing.T) {
 		Replace(sharing("", srv.Addr().String()))
 	f := newFleet(t, sharing("", srv.Addr().String())+"\n  "+second, "a1", "a2", "b1")
 	busy := filepath.Join(f.dir, "busy")
-	f.editOf("a2", "checks:", fmt.Sprintf("overload: {type: exec, command: [test, '!', -e, %s], warning_is: fail, interval: 200ms, fall: 2}\nchecks:", busy))
+	f.editOf("a2", "checks:", fmt.Sprintf("overload: {type: exec, command: [test, '!', -e, %s], warning_is: fail, interval: 500ms, fall: 2}\nchecks:", busy))
 	f.start("a1", "a2", "b1")
 	f.holders("a1", "a2")
 	if err := os.WriteFile(busy, nil, 0o600); err != nil {

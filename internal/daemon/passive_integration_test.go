@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -26,7 +27,7 @@ vip: {bind: never}
 stop: {drain_time: 100ms, timeout: 5s}
 nodes: [{name: lb, address: 10.1.0.11}]
 checks:
-  echo: {type: tcp, address: "127.0.0.1:9001", interval: 50ms, timeout: 40ms}
+  echo: {type: tcp, address: "127.0.0.1:9001", interval: 200ms, timeout: 150ms}
   diag: {type: tcp-diag, address: "127.0.0.1:9002", interval: 100ms, rate: {over: 5s, min: 90%%}}
   packets: {type: capture, device: lo, address: "127.0.0.1:9002", interval: 100ms, rate: {over: 5s, min: 90%%}}
 services:
@@ -113,9 +114,11 @@ func watchedConnections(t *testing.T) {
 	d.signal(syscall.SIGHUP) // what is watched and counted stays
 	ask()
 	began := time.Now()
+	// The verdict may come while the last are still counted, but 15 are too few for one.
+	counted := regexp.MustCompile(`0 of the last (2[0-9]|30) results within 5s succeeded \(0 %\)`)
 	for _, e := range both("withdraw") {
 		t.Log(e)
-		if !strings.Contains(e, "0 of the last 30 results within 5s succeeded (0 %)") || !strings.Contains(e, "were reset before an answer") {
+		if !counted.MatchString(e) || !strings.Contains(e, "were reset before an answer") {
 			t.Errorf("it does not tell why: %s", e)
 		}
 	}

@@ -96,7 +96,7 @@ func TestReportsPullDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	withReports := strings.Replace(string(text), "checks:\n", "checks:\n  business: {type: report, rate: {over: 2s, min: 90%}}\n", 1)
+	withReports := strings.Replace(string(text), "checks:\n", "checks:\n  business: {type: report, rate: {over: 5s, min: 90%}}\n", 1)
 	if err := os.WriteFile(r.file(), []byte(withReports), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestReportsPullDown(t *testing.T) {
 	}
 	r.routes()
 	e, err := r.client.Explain(t.Context(), "a")
-	if why := e.Service.Reason.Evidence; err != nil || !strings.Contains(why, "5 of the last 25 results within 2s succeeded (20 %)") || !strings.Contains(why, "the host does not answer") {
+	if why := e.Service.Reason.Evidence; err != nil || !strings.Contains(why, "5 of the last 25 results within 5s succeeded (20 %)") || !strings.Contains(why, "the host does not answer") {
 		t.Errorf("explain does not tell why: %+v, %v", e.Service, err)
 	}
 	r.routes(vipA)
