@@ -16,6 +16,8 @@ type entry struct {
 	rejected uint64
 	rejectAs error // why the last packet was refused; nil once one was accepted
 
+	ending bool // the speaker stops: once it is not up it shall not come up again
+
 	// The farewell: AdminDown at the pace of the session, until it is answered.
 	leaving  bool
 	said     int

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	mrand "math/rand/v2"
 	"net/netip"
 	"slices"
@@ -120,38 +119,6 @@ func (s *Speaker) Configure(peers []Peer) error {
 	return nil
 }
 
-// Stop tells every peer that this end is meant (AdminDown), waits until they
-// know or ctx ends, and closes the sockets. It must be called once.
-func (s *Speaker) Stop(ctx context.Context) error {
-	if err := s.Configure(nil); err != nil {
-		return err
-	}
-	var err error
-	for s.leaving() && err == nil {
-		select {
-		case <-s.gone:
-		case <-ctx.Done():
-			err = fmt.Errorf("bfd: not every peer has heard of the end: %w", ctx.Err())
-		}
-	}
-	close(s.quit)
-	s.locked(func(time.Time) {
-		for _, e := range s.entries {
-			e.close()
-		}
-		s.unused = slices.AppendSeq(s.unused, maps.Values(s.listeners))
-		clear(s.listeners)
-	})
-	s.tasks.Wait()
-	return err
-}
-
-func (s *Speaker) leaving() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.entries) > 0
-}
-
 // run sends what is due and finds out who is silent.
 func (s *Speaker) run() {
 	timer := time.NewTimer(0)
@@ -231,6 +198,9 @@ func (s *Speaker) step(e *entry, now time.Time, f func()) {
 	f()
 	if e.state == was {
 		return
+	}
+	if e.ending && was == Up && !e.leaving {
+		e.leave(now)
 	}
 	e.since = now
 	signal(s.changes)

@@ -36,7 +36,7 @@ func (e *end) stop() {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := e.Stop(ctx); err != nil {
+	if err := e.Stop(ctx, 0); err != nil {
 		e.t.Error(err)
 	}
 }
@@ -117,6 +117,59 @@ func TestSpeakersOverLoopback(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A speaker that stops lets its peer end the session first.
+func TestStopIsPatient(t *testing.T) {
+	t.Parallel()
+	const patience = 300 * time.Millisecond
+	for name, peer := range map[string]func(b *end){
+		"that waits":    func(*end) {},
+		"that ends":     func(b *end) { _ = b.Configure(nil) },
+		"that restarts": (*end).restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := startTwo(t, loopback("127.0.0.1"), loopback("127.0.0.1"))
+			a.wait(Up)
+			b.wait(Up)
+			began := time.Now()
+			stopped := make(chan error)
+			limit := patience
+			if name != "that waits" {
+				limit = time.Hour // it must not be used up
+			}
+			go func() { stopped <- a.Stop(context.Background(), limit) }()
+			for ending := false; !ending; <-time.After(time.Millisecond) {
+				a.locked(func(time.Time) { ending = a.entries[0].ending })
+			}
+			peer(b)
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); name == "that waits" && took < patience {
+				t.Errorf("stopped after %v, patience is %v", took, patience)
+			}
+			if name == "that restarts" {
+				if st := b.until(func(st Status) bool { return st.RemoteDiag == DiagAdmin }); st.State != Down || st.Diag != DiagNone {
+					t.Errorf("the peer came up again: %+v", st)
+				}
+			}
+			b.stop()
+			if len(a.lost)+len(b.lost) > 0 {
+				t.Error("a planned end was called a loss")
+			}
+		})
+	}
+}
+
+// restart begins the session anew, as if the one before had never been.
+func (e *end) restart() {
+	e.locked(func(now time.Time) {
+		e.entries[0].close()
+		e.entries[0], e.openAt = e.newEntry(e.entries[0].peer, now), now
+	})
+	signal(e.wake)
 }
 
 // What the sessions vouch for has stopped: the other side must find out.

@@ -77,13 +77,18 @@ func (d *Daemon) startBFD(m *model) error {
 	return nil
 }
 
+// bfdAfterBGP is how much longer than BGP the BFD sessions live. FRR and BIRD
+// take AdminDown for a failure of the host while their end of the BGP session
+// stands, and they may read the end of that later, although it was sent before.
+const bfdAfterBGP = 500 * time.Millisecond
+
 // stopBFD tells the routers that the end is meant.
 func (d *Daemon) stopBFD(ctx context.Context) error {
 	d.pulse.end() // also where the loop never ran
 	if d.bfd == nil {
 		return nil
 	}
-	return d.bfd.Stop(ctx)
+	return d.bfd.Stop(ctx, bfdAfterBGP)
 }
 
 // bfdChanged receives a value when a BFD session may have come up or gone down.
