@@ -185,7 +185,7 @@ func TestSimulated64Nodes200Services(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	packets, bytes, cpu, began := mem.packets.Load(), mem.bytes.Load(), cpuTime(), time.Now()
-	time.Sleep(10 * time.Second)
+	time.Sleep(time.Duration(rounds(10, 5)) * time.Second)
 	d := time.Since(began).Seconds()
 	t.Logf("cold start of all: settled after %v, all states everywhere %v later", settle.Round(time.Millisecond), full.Round(time.Millisecond))
 	t.Logf("idle, a node sends: %.0f packets/s, %.1f kB/s; CPU of all %d nodes: %.2f cores; heap a node: %.2f MiB",
@@ -193,8 +193,7 @@ func TestSimulated64Nodes200Services(t *testing.T) {
 		(cpuTime()-cpu).Seconds()/d, float64(after.HeapAlloc-before.HeapAlloc)/nodes/(1<<20))
 
 	var each, last figures
-	const rounds = 60
-	for i := range rounds {
+	for i := range rounds(60, 20) {
 		from := list[rand.IntN(nodes)]
 		m := manyServices(services)
 		m["service-000"] = ServiceState{Readiness: "down", Code: "check-down", Evidence: fmt.Sprint("round ", i)}
@@ -299,7 +298,7 @@ func newLoop(t *testing.T, n, port int) *loop {
 			n.stop()
 		}
 	})
-	took := waitFor(t, 10*time.Second, "all are settled", l.whole)
+	took := waitFor(t, time.Minute, "all are settled", l.whole)
 	t.Logf("%d nodes on loopback: settled after %v", n, took.Round(time.Millisecond))
 	return l
 }
@@ -360,7 +359,7 @@ func (l *loop) until(i int, want Liveness) figures {
 			took = append(took, time.Since(began))
 			return true
 		})
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > time.Minute {
 			l.t.Fatalf("%d nodes do not see %s as %s", len(left), l.nodes[i].Name, want)
 		}
 		time.Sleep(time.Millisecond)
@@ -394,7 +393,7 @@ func TestLoopback16(t *testing.T) {
 
 	cpu, began := cpuTime(), time.Now()
 	gone := 0
-	idle := time.Duration(rounds(60, 10)) * time.Second
+	idle := time.Duration(rounds(60, 5)) * time.Second
 	for time.Since(began) < idle {
 		for _, n := range l.list {
 			for _, o := range l.list {
@@ -416,11 +415,11 @@ func TestLoopback16(t *testing.T) {
 		first, death = append(first, slices.Min(took)), append(death, took...)
 		l.list[i] = l.start(i)
 		restart = append(restart, l.until(i, Alive)...)
-		waitFor(t, 10*time.Second, "whole again", l.whole)
+		waitFor(t, time.Minute, "whole again", l.whole)
 
 		l.list[i].stop()
 		l.list[i] = l.start(i)
-		quick = append(quick, waitFor(t, 10*time.Second, "whole after a quick restart", l.whole))
+		quick = append(quick, waitFor(t, time.Minute, "whole after a quick restart", l.whole))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		left := make(chan error, 1)
@@ -432,14 +431,15 @@ func TestLoopback16(t *testing.T) {
 		cancel()
 		l.list[i].stop()
 		l.list[i] = l.start(i)
-		waitFor(t, 10*time.Second, "whole after a farewell", l.whole)
+		waitFor(t, time.Minute, "whole after a farewell", l.whole)
 	}
 	t.Logf("process death: first observer %v; every observer %v", first, death)
 	t.Logf("restart under the same name: every observer %v", restart)
 	t.Logf("restart within the detection time: all whole and settled %v", quick)
 	t.Logf("graceful leave: every observer %v", farewell)
-	if m := slices.Max(restart); m > 2*time.Second {
-		t.Errorf("a restarted node was not back after %v", m)
+	// What gossip lost comes with the next exchange of all, each 5 s.
+	if slices.Sort(restart); restart[len(restart)/2] > time.Second || restart[len(restart)-1] > 6*time.Second {
+		t.Errorf("a restarted node was back after %v", restart)
 	}
 }
 
@@ -451,9 +451,9 @@ func TestLoopbackSilence(t *testing.T) {
 		dead := l.nodes[i].Address
 		l.cuts.set(func(from, to netip.Addr, _ bool) bool { return from == dead || to == dead })
 		death = append(death, l.until(i, Dead)...)
-		waitFor(t, 10*time.Second, "it knows that it is alone", func() bool { return l.list[i].View().Certainty == Isolated })
+		waitFor(t, time.Minute, "it knows that it is alone", func() bool { return l.list[i].View().Certainty == Isolated })
 		l.cuts.set(nil)
-		healed = append(healed, waitFor(t, 15*time.Second, "whole again", l.whole))
+		healed = append(healed, waitFor(t, time.Minute, "whole again", l.whole))
 	}
 	t.Logf("silent host: every observer %v; healed: all whole and settled %v", death, healed)
 }
@@ -462,9 +462,9 @@ func TestLoopbackPartition(t *testing.T) {
 	l := newLoop(t, 16, 17952)
 	side := func(a netip.Addr) bool { return a.As4()[3]%2 == 0 }
 	// memberlist remembers the dead for 30 s.
-	for _, d := range []time.Duration{3 * time.Second, 45 * time.Second} {
+	for _, d := range []time.Duration{3 * time.Second, 35 * time.Second} {
 		l.cuts.set(func(from, to netip.Addr, _ bool) bool { return side(from) != side(to) })
-		apart := waitFor(t, 10*time.Second, "the sides are apart", func() bool {
+		apart := waitFor(t, time.Minute, "the sides are apart", func() bool {
 			return l.list[0].lives("n01") == Dead && l.list[1].lives("n00") == Dead
 		})
 		time.Sleep(d)
@@ -472,7 +472,7 @@ func TestLoopbackPartition(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.cuts.set(nil)
-		took := waitFor(t, 15*time.Second, "whole, and the intent everywhere", func() bool {
+		took := waitFor(t, time.Minute, "whole, and the intent everywhere", func() bool {
 			return l.whole() && !slices.ContainsFunc(l.list, func(n *realNode) bool {
 				v := n.View()
 				return len(v.Intents) == 0 || v.Intents[len(v.Intents)-1].Subject != d.String()
@@ -512,6 +512,6 @@ func TestLoopbackLoss(t *testing.T) {
 		}
 		l.cuts.set(nil)
 		t.Logf("loss: %s: live nodes seen as dead in %d of %d looks; a change at the last node %v", tt.name, gone, rounds(50, 10)*16*15, last)
-		waitFor(t, 15*time.Second, "whole again", l.whole)
+		waitFor(t, time.Minute, "whole again", l.whole)
 	}
 }

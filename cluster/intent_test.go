@@ -43,7 +43,7 @@ func TestIntentIsEverywhere(t *testing.T) {
 		if err := list[1].SetIntent(i); err != nil {
 			t.Fatal(err)
 		}
-		took := w.within(time.Second, "all have it", all(list, func(m *member) bool { return len(m.View().Intents) == 1 }))
+		took := w.within(lost, "all have it", all(list, func(m *member) bool { return len(m.View().Intents) == 1 }))
 		if took > 20*time.Millisecond {
 			t.Errorf("after %s", took)
 		}
@@ -65,11 +65,11 @@ func TestIntentIsEverywhere(t *testing.T) {
 		if err := list[3].SetIntent(i); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "replaced", all(list, func(m *member) bool { return told(m) == "pin service:atm to n3 by bert at n3" }))
+		w.within(lost, "replaced", all(list, func(m *member) bool { return told(m) == "pin service:atm to n3 by bert at n3" }))
 		if err := list[0].ClearIntent("pin", "service:atm", "carl", ""); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "cleared", all(list, func(m *member) bool { return told(m) == "" }))
+		w.within(lost, "cleared", all(list, func(m *member) bool { return told(m) == "" }))
 	})
 }
 
@@ -99,7 +99,7 @@ func TestIntentExpires(t *testing.T) {
 		// It does not come back through a node that starts now.
 		list[1].kill()
 		list[1] = w.start("n1")
-		w.within(2*time.Second, "settled", func() bool { return settled(list[1]) })
+		w.within(lost, "settled", func() bool { return settled(list[1]) })
 		w.pass(10 * time.Second)
 		if told(list[1]) != "" {
 			t.Errorf("back: %s", told(list[1]))
@@ -120,11 +120,11 @@ func TestIntentsWithWrongClocks(t *testing.T) {
 		w.ready(list)
 		w.set(list[0], "drain", "node:n1", 2*time.Minute)
 		w.set(list[2], "drain", "node:n2", 0)
-		w.within(time.Second, "both are known", all(list, func(m *member) bool { return len(m.View().Intents) == 2 }))
+		w.within(lost, "both are known", all(list, func(m *member) bool { return len(m.View().Intents) == 2 }))
 		if err := list[2].ClearIntent("drain", "node:n2", "bert", ""); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the clock of 1970 says the last word", all(list, func(m *member) bool { return len(m.View().Intents) == 1 }))
+		w.within(lost, "the clock of 1970 says the last word", all(list, func(m *member) bool { return len(m.View().Intents) == 1 }))
 		for _, d := range []time.Duration{time.Hour, -time.Hour, 100 * 24 * time.Hour} {
 			step.Store(int64(d))
 			w.pass(30 * time.Second)
@@ -217,7 +217,7 @@ func TestIntentsOfANodeThatWasAway(t *testing.T) {
 		if got := told(list[2]); got != "drain node:n1 by anna at n0" {
 			t.Errorf("from disk: %s", got)
 		}
-		w.within(2*time.Second, "settled", func() bool { return settled(list[2]) })
+		w.within(lost, "settled", func() bool { return settled(list[2]) })
 		for _, m := range list {
 			if got := told(m); got != "freeze cluster by anna at n0, drain node:n2 by anna at n1" {
 				t.Errorf("%s: %s", m.name, got)
@@ -335,7 +335,7 @@ func TestStateDirectoryUnusable(t *testing.T) {
 					t.Errorf("%d intents", n)
 				}
 				w.set(o, "freeze", "cluster", 0)
-				w.within(time.Second, "what others ask for holds anyway", func() bool { return strings.Contains(told(m), "freeze") })
+				w.within(lost, "what others ask for holds anyway", func() bool { return strings.Contains(told(m), "freeze") })
 				m.cancel()
 				if err := <-m.ended; tt.set != (err == nil) {
 					t.Errorf("end of Run: %v", err)

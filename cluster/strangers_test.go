@@ -118,7 +118,7 @@ func TestStrangers(t *testing.T) {
 					}
 				}
 				w.publish(list[0], 2)
-				w.within(time.Second, "changes go on", all(list, func(m *member) bool { return m.see("n0").State.Load == 2 }))
+				w.within(lost, "changes go on", all(list, func(m *member) bool { return m.see("n0").State.Load == 2 }))
 				w.publish(list[0], 1)
 				odd.kill()
 				delete(w.live, "odd")
@@ -168,11 +168,11 @@ func TestDigestDiffers(t *testing.T) {
 		if err := list[1].Publish(State{Site: "a", Digest: "e"}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "n0 says so", func() bool {
+		w.within(lost, "n0 says so", func() bool {
 			return strings.Contains(list[0].told(), `digest-differs n1 10.0.0.2: its configuration has digest "e", this node's "d"`)
 		})
 		w.publish(list[1], 1)
-		w.within(time.Second, "it is over", func() bool { return list[0].told() == "" })
+		w.within(lost, "it is over", func() bool { return list[0].told() == "" })
 	})
 }
 
@@ -193,11 +193,11 @@ func TestUpgrade(t *testing.T) {
 			if i == len(list)-1 {
 				want = 2
 			}
-			w.within(time.Second, "they agree", all(list, func(m *member) bool { return m.View().Protocol == want }))
+			w.within(lost, "they agree", all(list, func(m *member) bool { return m.View().Protocol == want }))
 			w.publish(list[i], 5)
-			w.within(time.Second, "they understand each other", all(list, func(m *member) bool { return m.see(w.nodes[i].Name).State.Load == 5 }))
+			w.within(lost, "they understand each other", all(list, func(m *member) bool { return m.see(w.nodes[i].Name).State.Load == 5 }))
 			w.publish(list[i], 1)
-			w.within(time.Second, "back", all(list, func(m *member) bool { return m.see(w.nodes[i].Name).State.Load == 1 }))
+			w.within(lost, "back", all(list, func(m *member) bool { return m.see(w.nodes[i].Name).State.Load == 1 }))
 		}
 		for _, m := range list {
 			if p := m.told(); p != "" {
@@ -222,7 +222,7 @@ func TestUnknownFieldsAreRelayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.within(2*time.Second, "n3 has it", func() bool { return list[3].see("n0").State.Load == 42 })
+		w.within(lost, "n3 has it", func() bool { return list[3].see("n0").State.Load == 42 })
 		list[3].mu.Lock()
 		body := string(list[3].store.entries[recordKey{recordState, "n0"}].body)
 		list[3].mu.Unlock()
@@ -251,7 +251,7 @@ func TestStateDirectoryLost(t *testing.T) {
 		empty := t.TempDir()
 		list[2] = w.start("n2", func(s *Settings) { s.Dir = empty })
 		w.publish(list[2], 77)
-		took := w.within(time.Second, "its state is believed", all(list[:2], func(m *member) bool {
+		took := w.within(lost, "its state is believed", all(list[:2], func(m *member) bool {
 			v := m.see("n2")
 			return v.State != nil && v.State.Load == 77 && v.Incarnation > was
 		}))
@@ -321,7 +321,7 @@ func TestHostileMessages(t *testing.T) {
 		}
 		w.publish(list[1], 2)
 		w.publish(list[0], 3)
-		w.within(time.Second, "the cluster goes on", all(list, func(m *member) bool {
+		w.within(lost, "the cluster goes on", all(list, func(m *member) bool {
 			return m.see("n1").State.Load == 2 && m.see("n0").State.Load == 3 && settled(m)
 		}))
 	})

@@ -66,7 +66,7 @@ func (x *both) run(t *testing.T, s step) {
 	}
 	// IPv6 adds the local route of an address a moment later.
 	diff := "-"
-	for end := time.Now().Add(time.Second); diff != "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); diff != "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		diff = cmp.Diff(locals(x.fake), locals(x.real))
 	}
 	if diff != "" {
