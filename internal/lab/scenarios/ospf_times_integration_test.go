@@ -87,7 +87,7 @@ func (p ospfPath) config(text string) string {
 	return strings.Replace(text, "from: [frr, bird]", "from: ["+strings.ToLower(p.daemon)+"]", 1)
 }
 
-// config has one service whose check is quick, with a cost for FRR and one for
+// config has one service, with a cost for FRR and one for
 // BIRD. FRR's costs are those of the next hop and of the device.
 func (s *ospfTimes) config(tier, metric int) string {
 	s.t.Helper()
@@ -98,7 +98,7 @@ func (s *ospfTimes) config(tier, metric int) string {
 	}
 	return head + fmt.Sprintf(`vip: {linger: 500ms}
 checks:
-  health: {type: tcp, interval: 50ms, timeout: 40ms, fall: 1, rise: 1}
+  health: {type: tcp, interval: 300ms, timeout: 250ms, fall: 2, rise: 2}
 services:
   - {name: counter, vips: [%s, %q], via: [kernel], servers: {addresses: ["10.9.1.1:9300"]}, check: health, metric: {base: %d, step: 90}, damping: {penalty: 0}}
 `, siteCounter, siteCounter6, metric)

@@ -193,7 +193,7 @@ func (l *ospfLab) hold() {
 		l.Node(host).StopRhid(l.procs[host], 10*time.Second)
 	}
 	l.startAll("/tmp/hold.yaml", strings.Replace(l.config(), "kernel: {", "kernel: {lease: false, witness_hold: "+ospfHold.String()+", ", 1))
-	l.settled()
+	l.trusted()
 }
 
 // ospfRuns is how often each death is measured.
@@ -293,7 +293,15 @@ func (l *ospfLab) daemonDies() {
 	}
 	l.t.Logf("rhid was killed on the holder: nothing has moved for %s", time.Since(began).Round(100*time.Millisecond))
 	l.start("lb1")
+	l.trusted()
+}
+
+// trusted waits until the hosts know each other after a start. One that has
+// started is on trial, and others may take over for that long; and it has no
+// witness before it has seen the holder's route and heard who holds it.
+func (l *ospfLab) trusted() {
+	l.t.Helper()
 	l.settled()
-	<-time.After(3 * time.Second) // a node that has started is on trial, and others may take over for that long
+	<-time.After(3 * time.Second)
 	l.settled()
 }
