@@ -55,7 +55,7 @@ func TestPostgresAnswers(t *testing.T) {
 		{"only notices", plain, probeLimit, []string{strings.Repeat(pg("N", "\x00"), pgMaxNotices)}, outcome{false, CauseAnswer, "more than 8 messages before the server asked for a login"}},
 		{"another protocol", plain, probeLimit, []string{"HTTP/1.1 400"}, outcome{false, CauseAnswer, `the target does not speak PostgreSQL: answered "HTTP/1.1 400"`}},
 		{"an endless message", plain, probeLimit, []string{"R\x7f\xff\xff\xff"}, outcome{false, CauseAnswer, `the target does not speak PostgreSQL: answered "R\x7f\xff\xff\xff"`}},
-		{"part of a message", plain, shortLimit, []string{request[:9]}, outcome{false, CauseAnswer, "only 9 bytes of a PostgreSQL answer within 300ms"}},
+		{"part of a message", plain, partLimit, []string{request[:9]}, outcome{false, CauseAnswer, "only 9 bytes of a PostgreSQL answer within 1s"}},
 		{"no TLS", &PostgresOptions{TLS: true}, probeLimit, []string{"N"}, outcome{false, CauseTLS, "the server does not offer TLS"}},
 		{"an error for TLS", &PostgresOptions{TLS: true}, probeLimit, []string{pgErr("53300", "x")}, outcome{false, CauseAnswer, "the server answered the request for TLS with an error: it cannot serve connections now"}},
 		{"nonsense for TLS", &PostgresOptions{TLS: true}, probeLimit, []string{"220 mail"}, outcome{false, CauseAnswer, `the target does not speak PostgreSQL: answered "2" to a request for TLS`}},
@@ -103,7 +103,7 @@ func TestMySQLAnswers(t *testing.T) {
 		{"a greeting that breaks off", plain, probeLimit, []string{string(myPacket(0, []byte("\x0a10.11\x00abc")))}, outcome{false, CauseAnswer, "the target does not speak MySQL: its greeting breaks off after 10 bytes"}},
 		{"another version", plain, probeLimit, []string{string(myPacket(0, []byte("\x09old")))}, outcome{false, CauseAnswer, `the target does not speak MySQL: its greeting begins with "\told"`}},
 		{"another protocol", plain, probeLimit, []string{"SSH-2.0-OpenSSH_9.2\r\n"}, outcome{false, CauseAnswer, `the target does not speak MySQL: answered "SSH-2.0-OpenSSH_9.2\r\n"`}},
-		{"part of a greeting", plain, shortLimit, []string{greeting[:9]}, outcome{false, CauseAnswer, "only 9 bytes of a MySQL greeting within 300ms"}},
+		{"part of a greeting", plain, partLimit, []string{greeting[:9]}, outcome{false, CauseAnswer, "only 9 bytes of a MySQL greeting within 1s"}},
 		{"nonsense after the greeting", plain, probeLimit, []string{greeting, string(myPacket(2, []byte("what")))}, outcome{false, CauseAnswer, `the server answered the login with "what"`}},
 		{"no TLS", &MySQLOptions{TLS: true}, probeLimit, []string{myGreeting(0xf7fe &^ mySSL)}, outcome{false, CauseTLS, "the server does not offer TLS"}},
 	}

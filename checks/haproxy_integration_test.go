@@ -246,7 +246,10 @@ func TestHAProxySicknesses(t *testing.T) {
 			}
 		}
 		none, limit := Target{Limit: probeLimit}, Target{Limit: shortLimit}
-		time.Sleep(500 * time.Millisecond) // until HAProxy's own checks have seen that 9009 is closed
+		eventually(t, "HAProxy's own checks see that 9009 is closed", func() bool {
+			res := probeOnce(t, at(HAProxyOptions{Backend: "pair", Server: "b"}), none)
+			return strings.Contains(res.Detail, "the server b is DOWN")
+		})
 		showSicknesses(t, "haproxy", []sickness{
 			{name: "healthy, socket", opts: at(HAProxyOptions{Backend: "third"}), to: none, ok: true, says: "backend is UP: 1 of 1 active servers up with 100 % of the weight, 0 sessions, 0 waiting"},
 			{name: "healthy, page", opts: page(HAProxyOptions{Backend: "third"}), to: on(8404, probeLimit), ok: true, says: "backend is UP: 1 of 1"},

@@ -18,25 +18,23 @@ type hostState struct {
 	want outcome
 }
 
-// showHost brings the states about, one after the other: nothing heals.
+// showHost brings the states about, one after the other: nothing heals. The
+// kernel takes a moment to notice some, as that a carrier is lost.
 func showHost(t *testing.T, typ string, all []hostState) {
 	t.Helper()
-	rows := make([]sickness, len(all))
-	for i, s := range all {
-		rows[i] = sickness{
-			name: s.name, opts: s.opts, to: Target{Limit: time.Second},
-			makes: func(t *testing.T) func() {
-				for line := range strings.SplitSeq(s.make, ";") {
-					if line = strings.TrimSpace(line); line != "" {
-						ipCommand(t, line)
-					}
-				}
-				return func() {}
-			},
-			ok: s.want.OK, cause: s.want.Cause, says: s.want.Detail,
+	for _, s := range all {
+		for line := range strings.SplitSeq(s.make, ";") {
+			if line = strings.TrimSpace(line); line != "" {
+				ipCommand(t, line)
+			}
 		}
+		row := sickness{name: s.name, ok: s.want.OK, cause: s.want.Cause, says: s.want.Detail}
+		res := probeOnce(t, s.opts, Target{Limit: time.Second})
+		for end := time.Now().Add(probeLimit); !row.is(res) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			res = probeOnce(t, s.opts, Target{Limit: time.Second})
+		}
+		row.show(t, typ, res)
 	}
-	showSicknesses(t, typ, rows)
 }
 
 // Every way in which an interface is of no use to a service.

@@ -84,7 +84,7 @@ func TestHTTP(t *testing.T) {
 		{"wrong body", HTTPOptions{Path: "/ok", ExpectBody: "DOWN"}, probeLimit, outcome{false, CauseAnswer, `the body "status: UP" does not match "DOWN"`}},
 		{"body beyond the limit", HTTPOptions{Path: "/big", ExpectBody: "END"}, probeLimit, outcome{false, CauseAnswer, `the body "` + strings.Repeat("x", 60) + `"… does not match "END"`}},
 		{"slow body is not read", HTTPOptions{Path: "/slow"}, probeLimit, outcome{true, CauseNone, "HTTP status 200"}},
-		{"slow body", HTTPOptions{Path: "/slow", ExpectBody: "END"}, shortLimit, outcome{false, CauseTimeout, "only 5 bytes of the body within 300ms"}},
+		{"slow body", HTTPOptions{Path: "/slow", ExpectBody: "END"}, partLimit, outcome{false, CauseTimeout, "only 5 bytes of the body within 1s"}},
 		{"mute", HTTPOptions{Path: "/mute"}, shortLimit, outcome{false, CauseTimeout, "connected, but no HTTP answer within 300ms"}},
 		{"HEAD", HTTPOptions{Path: "/ok", Method: "HEAD"}, probeLimit, outcome{true, CauseNone, "HTTP status 200"}},
 		{"what is sent", HTTPOptions{

@@ -43,13 +43,13 @@ func TestLDAPAnswers(t *testing.T) {
 		{"wrong password", &LDAPOptions{BindDN: "cn=x", Password: "s3cret"}, probeLimit, ldapNoBind, outcome{false, CauseAnswer, "the server refused the bind: invalid credentials (49)"}},
 		{"nothing", rootDSE, shortLimit, "", outcome{false, CauseTimeout, "connected, but no answer to the search for the root DSE within 300ms"}},
 		{"another protocol", rootDSE, probeLimit, "220 mail ESMTP\r\n", outcome{false, CauseAnswer, `the target does not speak LDAP: answered "220 mail ESMTP\r\n"`}},
-		{"not what was asked", rootDSE, shortLimit, "\x30\x03\x02\x01\x07", outcome{false, CauseAnswer, "no whole answer to the search for the root DSE within 300ms"}},
+		{"not what was asked", rootDSE, partLimit, "\x30\x03\x02\x01\x07", outcome{false, CauseAnswer, "no whole answer to the search for the root DSE within 1s"}},
 		{"endless", rootDSE, probeLimit, "\x30\x84\x7f\xff\xff\xff" + strings.Repeat("\x04\x00", ldapBytesLimit), outcome{false, CauseAnswer, "the target sends more than 65536 bytes in answer to the search for the root DSE"}},
 		{"StartTLS refused", start, probeLimit, ldapTLSNo, outcome{false, CauseTLS, "the server refused StartTLS: unavailable (52)"}},
 		{"StartTLS in another protocol", start, probeLimit, "220 mail ESMTP\r\n", outcome{false, CauseAnswer, `the target does not speak LDAP: answered "220 mail ESMTP\r\n"`}},
 		{"StartTLS answered with a bind", start, probeLimit, ldapNoBind, outcome{false, CauseAnswer, "the target does not speak LDAP: answered \"0"}},
 		{"StartTLS of any length", start, probeLimit, "\x30\x84\x7f\xff\xff\xff", outcome{false, CauseAnswer, "the target does not speak LDAP: answered \"0"}},
-		{"StartTLS in part", start, shortLimit, ldapTLSOK[:5], outcome{false, CauseAnswer, "only 5 bytes of a StartTLS answer within 300ms"}},
+		{"StartTLS in part", start, partLimit, ldapTLSOK[:5], outcome{false, CauseAnswer, "only 5 bytes of a StartTLS answer within 1s"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func runnerHelper() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	to := Target{Host: host, Limit: 500 * time.Millisecond}
+	to := Target{Host: host, Limit: 1500 * time.Millisecond}
 	if _, err := fmt.Sscan(port, &to.Port); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -123,7 +123,7 @@ func runnerHelper() int {
 			return 1
 		}
 		s := specOf(fmt.Sprint("check-", i), p)
-		s.Timing = Timing{Interval: 600 * time.Millisecond, Timeout: to.Limit, Rise: 1, Fall: 1}
+		s.Timing = Timing{Interval: 1800 * time.Millisecond, Timeout: to.Limit, Rise: 1, Fall: 1}
 		specs = append(specs, s)
 	}
 	r := NewRunner(slog.New(slog.DiscardHandler), RunnerOptions{})

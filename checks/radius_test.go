@@ -121,7 +121,10 @@ func radiusLimitOf(want outcome) (limit time.Duration) {
 	if want.OK || strings.HasPrefix(want.Detail, "answered") {
 		return probeLimit
 	}
-	return shortLimit
+	if want.Cause == CauseTimeout {
+		return shortLimit
+	}
+	return partLimit
 }
 
 // A forged answer does not keep the real one from being heard.

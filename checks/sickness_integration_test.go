@@ -42,6 +42,11 @@ func showSicknesses(t *testing.T, typ string, rows []sickness) {
 	}
 }
 
+// is says whether a result is as wanted.
+func (s *sickness) is(res Result) bool {
+	return res.OK == s.ok && res.Degraded == s.degraded && res.Cause == s.cause && strings.Contains(res.Detail, s.says)
+}
+
 // show prints one line of the table, and compares.
 func (s *sickness) show(t *testing.T, typ string, res Result) {
 	t.Helper()
@@ -53,7 +58,7 @@ func (s *sickness) show(t *testing.T, typ string, res Result) {
 		word = "ok"
 	}
 	t.Logf("%-8s | %-28s | %-8s | %s", typ, s.name, word, res.Detail)
-	if res.OK != s.ok || res.Degraded != s.degraded || res.Cause != s.cause || !strings.Contains(res.Detail, s.says) {
+	if !s.is(res) {
 		t.Errorf("%s, %s: %+v, want ok %t, degraded %t, cause %q and %q", typ, s.name, res, s.ok, s.degraded, s.cause, s.says)
 	}
 }
@@ -78,7 +83,7 @@ func startServer(t *testing.T, listens, name string, args ...string) *server {
 	}
 	t.Cleanup(s.end)
 	protocol, port, _ := strings.Cut(listens, " ")
-	for end := time.Now().Add(probeLimit); !listening(t, protocol, port); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !listening(t, protocol, port); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.end()
 			t.Fatalf("%s does not listen on %s port %s:\n%s", name, protocol, port, s.output.String())

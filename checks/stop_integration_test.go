@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// A process that was stopped for two seconds, with half of its probes under
+// A process that was stopped for two seconds, with a quarter of its probes under
 // way, must not take its targets for failed; and it must still see a failure
 // that is one.
 func TestStoppedProcessBlamesNobody(t *testing.T) {
 	var mute atomic.Bool
 	target := serve(t, "127.0.0.1:0", func(c net.Conn) {
-		wait := time.NewTimer(250 * time.Millisecond) // so that many are under way
+		wait := time.NewTimer(500 * time.Millisecond) // so that many are under way
 		defer wait.Stop()
 		<-wait.C
 		if !mute.Load() {
@@ -31,7 +31,7 @@ func TestStoppedProcessBlamesNobody(t *testing.T) {
 	lines := make(chan string, 1000)
 	go readLines(out, lines)
 	for range 40 {
-		if line := nextLine(t, lines, 10*time.Second); !strings.Contains(line, " up ") {
+		if line := nextLine(t, lines, 30*time.Second); !strings.Contains(line, " up ") {
 			t.Fatalf("at the start: %s", line)
 		}
 	}
@@ -46,12 +46,12 @@ func TestStoppedProcessBlamesNobody(t *testing.T) {
 		select {
 		case line := <-lines:
 			t.Fatalf("after stop %d: %s", round+1, line)
-		case <-time.After(1500 * time.Millisecond):
+		case <-time.After(2500 * time.Millisecond):
 		}
 	}
 	mute.Store(true)
 	for range 40 {
-		if line := nextLine(t, lines, 5*time.Second); !strings.Contains(line, " down ") {
+		if line := nextLine(t, lines, 30*time.Second); !strings.Contains(line, " down ") {
 			t.Fatalf("with a mute target: %s", line)
 		}
 	}

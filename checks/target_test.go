@@ -19,6 +19,10 @@ const probeLimit = 10 * time.Second
 // shortLimit is the timeout of probes that are to run into it.
 const shortLimit = 300 * time.Millisecond
 
+// partLimit is the timeout of probes that are to run into it once they have
+// heard something, which a busy machine must not keep from them.
+const partLimit = time.Second
+
 // serve accepts connections on a loopback address and gives each to f in a
 // goroutine of its own, until the test ends.
 func serve(t *testing.T, addr string, f func(net.Conn)) netip.AddrPort {

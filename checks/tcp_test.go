@@ -63,7 +63,7 @@ func TestTCPAnswers(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c) // until the probe closes
 		}, outcome{false, CauseAnswer, "the target closed the connection without an answer"}},
 		{"mute", TCPOptions{Expect: "x"}, shortLimit, holds(), outcome{false, CauseTimeout, "connected, but no answer within 300ms"}},
-		{"stops half way", TCPOptions{Expect: "hello"}, shortLimit, holds("hel"), outcome{false, CauseAnswer, `answered "hel" and nothing more within 300ms, wanted "hello"`}},
+		{"stops half way", TCPOptions{Expect: "hello"}, partLimit, holds("hel"), outcome{false, CauseAnswer, `answered "hel" and nothing more within 1s, wanted "hello"`}},
 		{"endless", TCPOptions{Expect: "END"}, probeLimit, holds(long), outcome{false, CauseAnswer, `the first 65536 bytes of the answer do not contain "END"`}},
 		{"reset", TCPOptions{Expect: "x"}, probeLimit, func(c net.Conn) {
 			if tc, ok := c.(*net.TCPConn); ok {

@@ -163,7 +163,7 @@ func TestOutcomes(t *testing.T) {
 				begin := time.Now()
 				got, live, err := w.Read(begin)
 				took := time.Since(begin)
-				for end := time.Now().Add(time.Second); got.Judged() < tt.want.Judged() && time.Now().Before(end); {
+				for end := time.Now().Add(30 * time.Second); got.Judged() < tt.want.Judged() && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 					got, live, err = w.Read(time.Now())
 				}
