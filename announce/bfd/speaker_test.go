@@ -139,11 +139,9 @@ func TestStopIsPatient(t *testing.T) {
 			if name != "that waits" {
 				limit = time.Hour // it must not be used up
 			}
-			go func() { stopped <- a.Stop(context.Background(), limit) }()
-			for ending := false; !ending; <-time.After(time.Millisecond) {
-				a.locked(func(time.Time) { ending = a.entries[0].ending })
-			}
+			a.BeginStop()
 			peer(b)
+			go func() { stopped <- a.Stop(context.Background(), limit) }()
 			if err := <-stopped; err != nil {
 				t.Error(err)
 			}

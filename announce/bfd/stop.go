@@ -8,6 +8,17 @@ import (
 	"time"
 )
 
+// BeginStop says that Stop follows, once what the sessions vouch for has
+// ended. They go on, but one that its peer ends does not come up again: BIRD
+// begins a new one at once, which would have to be ended as well.
+func (s *Speaker) BeginStop() {
+	s.locked(func(time.Time) {
+		for _, e := range s.entries {
+			e.ending = true
+		}
+	})
+}
+
 // Stop tells every peer that this end is meant (AdminDown), waits until they
 // know or ctx ends, and closes the sockets. A session that is up goes on for
 // patience, or half of the time until ctx ends, so that its peer can end it
@@ -17,9 +28,9 @@ func (s *Speaker) Stop(ctx context.Context, patience time.Duration) error {
 	if end, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(end)/2)
 	}
+	s.BeginStop()
 	s.locked(func(now time.Time) {
 		for _, e := range s.entries {
-			e.ending = true
 			if e.state != Up && !e.leaving {
 				e.leave(now)
 			}

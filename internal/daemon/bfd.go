@@ -82,9 +82,17 @@ func (d *Daemon) startBFD(m *model) error {
 // stands, and they may read the end of that later, although it was sent before.
 const bfdAfterBGP = 500 * time.Millisecond
 
+// endBFD has no session come up again that a router ends because BGP ends.
+func (d *Daemon) endBFD(context.Context) error {
+	d.pulse.end() // also where the loop never ran
+	if d.bfd != nil {
+		d.bfd.BeginStop()
+	}
+	return nil
+}
+
 // stopBFD tells the routers that the end is meant.
 func (d *Daemon) stopBFD(ctx context.Context) error {
-	d.pulse.end() // also where the loop never ran
 	if d.bfd == nil {
 		return nil
 	}

@@ -99,6 +99,7 @@ func (d *Daemon) start(ctx context.Context, m *model, closers *teardown) error {
 		d.speaker = s
 		targets = append(targets, s)
 		closers.add("bgp", func(ctx context.Context) error { return s.Stop(ctx, "rhid stopped on "+m.self.Name) })
+		closers.add("bfd, from now on only as long as BGP", d.endBFD)
 	}
 	if len(m.nodes) > 1 {
 		if err := d.join(m); err != nil {

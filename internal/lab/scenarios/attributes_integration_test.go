@@ -217,9 +217,6 @@ func TestAttributesAtRouters(t *testing.T) {
 		"draining", "med 77, path [65010 65010 65010 65010 65010 65010], igp, 65000:7 65010:7 65535:0, 65010:1:3",
 		"med 77, path [], igp, 65000:7 65010:7 65535:0, 65010:1:3, preference 10",
 	})
-	if err := s.rhids["lb1"].Wait(attrStop); err != nil {
-		t.Error(err)
-	}
 	t.Logf("what the routers have of lb1 by rank and state: MED, path, origin, communities, large communities\n%s", strings.Join(s.lines, "\n"))
 }
 
