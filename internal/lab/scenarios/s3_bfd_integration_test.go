@@ -125,7 +125,7 @@ func (s *bfdSite) routersSpeakBFD() {
 // start starts rhid and waits until it is announced and BFD is up.
 func (s *bfdSite) start() {
 	s.t.Helper()
-	text := "stop: {drain_time: 500ms}\n" + strings.ReplaceAll(s.shipped(), "families: [ipv", "bfd: {interval: 100ms, multiplier: 3}, families: [ipv")
+	text := "stop: {drain_time: 500ms}\nvip: {linger: 300ms}\n" + strings.ReplaceAll(s.shipped(), "families: [ipv", "bfd: {interval: 100ms, multiplier: 3}, families: [ipv")
 	s.rhid = s.run(text)
 	s.settled()
 	s.until("BFD with every router", func(n control.Neighbour) bool {

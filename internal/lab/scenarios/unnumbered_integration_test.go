@@ -84,7 +84,7 @@ func TestUnnumberedTwins(t *testing.T) {
 	}
 	head, tail, _ := strings.Cut(s.shipped(), "    routers:\n")
 	_, tail, _ = strings.Cut(tail, "nodes:\n")
-	text := head + "    routers:\n      - {name: left, interface: eth1, asn: 65001, hold: 3s}\n      - {name: right, interface: eth3, asn: 65003, hold: 3s}\nnodes:\n" + tail
+	text := "stop: {drain_time: 300ms}\nvip: {linger: 300ms}\n" + head + "    routers:\n      - {name: left, interface: eth1, asn: 65001, hold: 3s}\n      - {name: right, interface: eth3, asn: 65003, hold: 3s}\nnodes:\n" + tail
 	rhid := s.run(text)
 
 	up := func() (names []string, refusal string) {
