@@ -156,8 +156,9 @@ func all(list []*member, ok func(*member) bool) func() bool {
 }
 
 // lost is how long it may take until all know something that gossip lost by
-// chance: each node exchanges all it knows with another one each 5 s.
-const lost = 6 * time.Second
+// chance: each node exchanges all it knows with another one each 5 s, which may
+// have lost it as well.
+const lost = 21 * time.Second
 
 func settled(m *member) bool { return m.View().Certainty == Settled }
 
