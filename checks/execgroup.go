@@ -23,7 +23,9 @@ type group struct {
 }
 
 // startGroup starts a command in a process group of its own, with nothing to
-// read.
+// read. It is a session of its own as well: where the kernel shares processors
+// out by session (sched(7), autogroup), a command that computes a lot then takes
+// nothing from the daemon's share.
 func startGroup(argv, env []string) (*group, error) {
 	g := &group{
 		cmd:     exec.Command(argv[0], argv[1:]...),
@@ -32,7 +34,7 @@ func startGroup(argv, env []string) (*group, error) {
 	}
 	g.cmd.Env = env
 	g.cmd.Dir = "/"
-	g.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	g.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	var once sync.Once
 	flood := func() { once.Do(func() { close(g.flooded) }) }
 	var err error
@@ -46,6 +48,7 @@ func startGroup(argv, env []string) (*group, error) {
 	if err := g.cmd.Start(); err != nil {
 		return nil, errors.Join(err, g.out.discard(), g.errout.discard())
 	}
+	ordinary(g.cmd.Process.Pid)
 	go g.out.drain()
 	go g.errout.drain()
 	go func() {
@@ -53,6 +56,15 @@ func startGroup(argv, env []string) (*group, error) {
 		waitDead(g.cmd.Process.Pid)
 	}()
 	return g, nil
+}
+
+// ordinary gives a process group the priority of everybody, where the daemon has
+// more: that is for announcing.
+func ordinary(pgid int) {
+	const zero = 20 // the system call's form of nice 0; more is more
+	if own, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && own > zero {
+		_ = unix.Setpriority(unix.PRIO_PGRP, pgid, 0) // may have ended; to give up priority is allowed
+	}
 }
 
 // waitDead waits until a child has ended, and leaves it unreaped: its number,
