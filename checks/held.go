@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -98,11 +97,7 @@ func (p *heldProbe) probe(ctx context.Context) Result {
 	if age, held := p.line.age(); held {
 		return Result{OK: true, Detail: "held for " + age}
 	}
-	addr, f := p.resolve(ctx)
-	if f != nil {
-		return f.result("")
-	}
-	conn, f := p.dialAddr(ctx, netip.AddrPortFrom(addr, p.port))
+	conn, f := p.dial(ctx)
 	if f != nil {
 		return f.result("")
 	}

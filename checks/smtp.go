@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -75,11 +74,7 @@ func (o *SMTPOptions) Prober(t Target) (Prober, error) {
 }
 
 func (p *smtpProbe) probe(ctx context.Context) Result {
-	addr, f := p.resolve(ctx)
-	if f != nil {
-		return f.result("")
-	}
-	conn, f := p.dialAddr(ctx, netip.AddrPortFrom(addr, p.port))
+	conn, f := p.dial(ctx)
 	if f != nil {
 		return f.result("")
 	}

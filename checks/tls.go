@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net/netip"
 	"time"
 )
 
@@ -80,11 +79,7 @@ func (o *TLSOptions) Prober(t Target) (Prober, error) {
 }
 
 func (p *tlsProbe) probe(ctx context.Context) Result {
-	addr, f := p.resolve(ctx)
-	if f != nil {
-		return f.result("")
-	}
-	conn, f := p.dialAddr(ctx, netip.AddrPortFrom(addr, p.port))
+	conn, f := p.dial(ctx)
 	if f != nil {
 		return f.result("")
 	}
