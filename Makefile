@@ -49,7 +49,7 @@ test: ## everything CI checks: lint, unit, integration (needs root)
 	done
 
 unit: ## unit tests with the race detector, no root needed
-	$(GO) test -race -timeout $(UNIT_TIMEOUT) ./...
+	@scripts/run-tests.sh $(GO) test -race -timeout $(UNIT_TIMEOUT) ./...
 
 # Only the tests of files with the tag: the others of these packages are `make unit`'s.
 integration: check-root ## tests with real routers in network namespaces (needs root)
@@ -58,7 +58,7 @@ integration: check-root ## tests with real routers in network namespaces (needs 
 	pkgs=$$(xargs -n1 dirname <<<"$$files" | sort -u); \
 	tests=$$(xargs grep -ohE '^func Test[A-Z][A-Za-z0-9_]*\(t ' <<<"$$files" | sed -E 's/^func (.*)\(t /\1/' | sort -u | paste -sd'|'); \
 	set -- $(GO) test -tags integration -count=1 -p 1 -timeout $(INTEGRATION_TIMEOUT) -run "^($$tests)\$$" $$pkgs; \
-	echo "$$@"; "$$@"
+	scripts/run-tests.sh "$$@"
 
 lint: check-modules ## go vet, golangci-lint with the import walls, module files
 	$(GO) vet -tags integration,bench ./...

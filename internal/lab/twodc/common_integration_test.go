@@ -242,15 +242,15 @@ func (d *dc) clear() {
 func (d *dc) tell() {
 	for _, h := range dcHosts() {
 		out, err := d.Node(h.name).Run("sh", "-c", "rhid status; for s in atm pos counter esign; do rhid explain $s; done")
-		d.t.Logf("%s: %v\n%s", h.name, err, out)
+		d.t.Logf("== %s: %v\n%s", h.name, err, out)
 		d.mu.Lock()
 		if p := d.proc[h.name]; p != nil {
-			d.t.Logf("%s: rhid printed:\n%s", h.name, p.Output())
+			d.t.Logf("== %s: rhid printed:\n%s", h.name, p.Output())
 		}
 		d.mu.Unlock()
 	}
 	for name := range d.fib {
-		d.t.Logf("%s: FIB %s; wire %s", name, d.fib[name], d.wire[name])
+		d.t.Logf("== %s: FIB %s; wire %s", name, d.fib[name], d.wire[name])
 	}
 }
 
