@@ -63,9 +63,13 @@ func (l *libraryLines) due(text string) bool {
 	return true
 }
 
-// classify recognises what memberlist says of messages that it refused.
+// classify recognises what memberlist says of messages that it refused. A stream
+// without a label is most often one that was closed before anything was said: an
+// attempt that was given up, or a probe of the port.
 func classify(text string) (ProblemCode, string) {
 	switch {
+	case strings.Contains(text, `stream with unacceptable label ""`):
+		return "", ""
 	case strings.Contains(text, "unacceptable label"):
 		_, name, _ := strings.Cut(text, "unacceptable label ")
 		name, _, _ = strings.Cut(name, ": ")

@@ -12,6 +12,20 @@ import (
 	"time"
 )
 
+// Who closes a connection before saying anything is no stranger.
+func TestClassify(t *testing.T) {
+	for line, want := range map[string]ProblemCode{
+		`discarding stream with unacceptable label "other": from=10.0.0.4:7946`:  ProblemWrongCluster,
+		`discarding packet with unacceptable label "": from=10.0.0.4:7946`:       ProblemWrongCluster,
+		`discarding stream with unacceptable label "": from=10.0.0.4:40286`:      "",
+		`Decrypt packet failed: No installed keys could decrypt from=10.0.0.4:1`: ProblemWrongKey,
+	} {
+		if got, _ := classify(line); got != want {
+			t.Errorf("%s: problem %q, want %q", line, got, want)
+		}
+	}
+}
+
 // Whoever does not belong here is named, and nobody is the worse for it.
 func TestStrangers(t *testing.T) {
 	otherKey := []byte("fedcba9876543210fedcba9876543210")
