@@ -61,17 +61,19 @@ type leaseWatch struct {
 	renewed time.Time // when the stamp was first seen
 }
 
-// look says whether the lease was missed. A guard that stood still itself, with
-// the whole host as a rule, has missed nothing: whoever goes on first must not
-// count against the other.
+// look says whether the lease was missed. Time that the guard stood still itself,
+// with the whole host as a rule, does not count: rhid could not renew it either,
+// and whoever goes on first must not count against the other.
 func (l *leaseWatch) look(k stack, now time.Time) (missed bool, err error) {
-	stood := !l.looked.IsZero() && now.Sub(l.looked) > leaseMissed/2
+	if gap := now.Sub(l.looked); !l.looked.IsZero() && gap > 2*leaseLook {
+		l.renewed = l.renewed.Add(gap - leaseLook)
+	}
 	l.looked = now
 	stamp, there, err := k.leaseStamp()
 	if err != nil {
 		return false, err
 	}
-	if stood || there && stamp != l.stamp {
+	if there && stamp != l.stamp {
 		l.stamp, l.renewed = stamp, now
 	}
 	return now.Sub(l.renewed) >= leaseMissed, nil

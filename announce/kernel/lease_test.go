@@ -284,8 +284,8 @@ func TestGuardGivesWay(t *testing.T) {
 	})
 }
 
-// TestGuardThatStoodStill has the whole host stand still: the guard counts from
-// when it goes on.
+// TestGuardThatStoodStill has the whole host stand still, for long and for less
+// than the lease may be missed: neither counts.
 func TestGuardThatStoodStill(t *testing.T) {
 	k := newFake()
 	if err := k.leaseAddr(addr{prefix: leaseAddress()}, leaseLife); err != nil {
@@ -293,15 +293,24 @@ func TestGuardThatStoodStill(t *testing.T) {
 	}
 	now := time.Now()
 	w := leaseWatch{renewed: now}
-	for i, step := range []struct {
-		after  time.Duration
-		missed bool
-	}{{0, false}, {leaseLook, false}, {10 * time.Second, false}, {leaseMissed / 2, false}, {leaseMissed/2 - leaseLook, false}, {leaseLook, true}, {leaseLook, true}} {
-		now = now.Add(step.after)
-		if missed, err := w.look(k, now); missed != step.missed || err != nil {
-			t.Errorf("look %d: missed %v, %v, want %v", i, missed, err, step.missed)
+	look := func(after time.Duration, want bool) {
+		t.Helper()
+		now = now.Add(after)
+		if missed, err := w.look(k, now); missed != want || err != nil {
+			t.Errorf("after %v: missed %v, %v, want %v", after, missed, err, want)
 		}
 	}
+	look(0, false)
+	const stood = 3
+	for _, still := range [stood]time.Duration{10 * time.Second, leaseMissed / 2, 4 * leaseLook} {
+		look(leaseLook, false)
+		look(still, false) // counts as one more look
+	}
+	for range int(leaseMissed/leaseLook) - 2*stood - 1 {
+		look(leaseLook, false)
+	}
+	look(leaseLook, true)
+	look(leaseLook, true)
 	if err := k.leaseAddr(addr{prefix: leaseAddress()}, leaseLife); err != nil {
 		t.Fatal(err)
 	}
