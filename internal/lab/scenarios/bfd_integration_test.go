@@ -3,7 +3,6 @@
 package scenarios
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -16,35 +15,29 @@ import (
 // never was up says nothing. Then rhid wants it no more.
 func TestBFDComesAndGoes(t *testing.T) {
 	s := &bfdSite{siteLab: startSite(t, lab.Options{}), watches: map[string]*lab.FIBWatch{}}
-	with := func(timers string) string {
-		return strings.ReplaceAll(s.shipped(), "families: [ipv", "bfd: {"+timers+"}, families: [ipv")
-	}
-	s.rhid = s.run(with("interval: 100ms, multiplier: 3"))
-	s.settled()
-	time.Sleep(4 * time.Second) // an alarm takes three
+	s.rhid = s.run(s.speaking(bfdCalm))
+	s.overBGP()
+	s.WaitFor("an alarm of each session's BFD", siteUp, func() bool {
+		alarms := 0
+		for _, a := range s.status().Alarms {
+			if a.Code == "bfd-down" {
+				alarms++
+			}
+		}
+		return alarms == 4
+	})
 	for _, n := range s.status().Neighbours {
-		if !n.Established || n.BFD == nil || n.BFD.State == "up" {
+		if !n.Established || n.Flaps != 0 || n.BFD == nil || n.BFD.State == "up" {
 			t.Errorf("routers without BFD: %+v, BFD %+v", n, n.BFD)
 		}
 	}
-	alarms := 0
-	for _, a := range s.status().Alarms {
-		if a.Code == "bfd-down" {
-			alarms++
-		}
-	}
-	if alarms != 4 {
-		t.Errorf("routers without BFD: %d alarms, want one for each session: %+v", alarms, s.status().Alarms)
-	}
 
 	s.routersSpeakBFD()
-	s.until("the routers speak BFD", func(n control.Neighbour) bool { return n.BFD.State == "up" && n.BFD.DetectionMS == 300 })
-	s.configure(with("interval: 200ms, multiplier: 5"))
+	s.bfdUp("the routers speak BFD", bfdCalm)
+	const longer = 800 * time.Millisecond
+	s.configure(s.speaking(longer))
 	s.lb.Rhid("reload")
-	s.until("longer timers", func(n control.Neighbour) bool {
-		return n.BFD.State == "up" && n.BFD.IntervalMS == 200 && n.BFD.DetectionMS == 600
-	})
-
+	s.bfdUp("longer timers", longer)
 	for _, n := range s.status().Neighbours {
 		if n.Flaps != 0 || n.BFD.Flaps != 0 {
 			t.Errorf("%s: session lost %d times, BFD %d times: %s", n.Name, n.Flaps, n.BFD.Flaps, n.Why)
@@ -54,7 +47,7 @@ func TestBFDComesAndGoes(t *testing.T) {
 	// FRR and BIRD take AdminDown from a host for a failure of BGP, too. That is
 	// why rhid says it after BGP when it stops; taken out by reload, it costs a
 	// reconnect.
-	s.configure(s.shipped())
+	s.configure(s.unleased())
 	s.lb.Rhid("reload")
 	began := time.Now()
 	s.WaitFor("every session lost once, or not at all, and established", siteUp, func() bool {

@@ -69,6 +69,14 @@ type bank struct {
 // rhid, and waits until all VIPs are at every router.
 func startBank(s *siteLab, services ...*bankService) *bank {
 	s.t.Helper()
+	b := openBank(s, services...)
+	b.announce(b.config())
+	return b
+}
+
+// openBank is startBank without rhid.
+func openBank(s *siteLab, services ...*bankService) *bank {
+	s.t.Helper()
 	b := &bank{siteLab: s, services: services, watches: map[string]map[string]*lab.FIBWatch{}}
 	for _, svc := range services {
 		svc.health = s.srv1.Serve(fmt.Sprintf("10.9.1.1:%d", 9300+svc.number))
@@ -82,11 +90,16 @@ func startBank(s *siteLab, services ...*bankService) *bank {
 	}
 	s.lb.WriteFile("/tmp/bank.cfg", b.balancer())
 	s.lb.Start("bank haproxy", "haproxy", "-db", "-f", "/tmp/bank.cfg")
-	s.run(b.config())
-	for _, svc := range services {
+	return b
+}
+
+// announce starts rhid and waits until all VIPs are at every router.
+func (b *bank) announce(config string) {
+	b.t.Helper()
+	b.run(config)
+	for _, svc := range b.services {
 		b.waitAnnounced(svc)
 	}
-	return b
 }
 
 func (b *bank) watch(node, vip string) {
@@ -108,12 +121,13 @@ func (b *bank) forget(svc *bankService) {
 	}
 }
 
-// waitAnnounced waits until the service is at its routers and at the branch.
+// waitAnnounced waits until the service is at its routers, from lb1 and not
+// from the other one by way of the branch, and at the branch.
 func (b *bank) waitAnnounced(svc *bankService) {
 	b.t.Helper()
 	for _, vip := range svc.vips() {
 		for _, w := range bankWays(svc.via) {
-			b.WaitFor(vip+" at "+w.router, bankRise, func() bool { return len(b.Node(w.router).Kernel(vip)) == 1 })
+			b.fromHost(b.Node(w.router), vip)
 		}
 		b.WaitFor(vip+" at branch by both ways", bankRise, func() bool { return len(b.branch.Kernel(vip)) == 2 })
 	}

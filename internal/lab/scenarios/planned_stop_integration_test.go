@@ -17,10 +17,10 @@ func TestPlannedStopIsNoAlarm(t *testing.T) {
 	s.routersSpeakBFD()
 	(&guards{siteLab: s.siteLab}).frr("debug bfd peer", "router bgp 65001", "bgp log-neighbor-changes")
 	s.torBird.Must("birdc", "debug all { states, events }")
-	s.start()
+	s.start(bfdCalm)
 	frr, bird := s.log(s.torFRR, "/var/log/frr/frr.log"), s.log(s.torBird, "/var/log/bird.log")
 	took := s.lb.StopRhid(s.rhid, siteUp)
-	time.Sleep(time.Second) // longer than any detection time
+	time.Sleep(3*bfdCalm + 500*time.Millisecond) // longer than the detection time
 	told, heard := frr(), bird()
 	t.Logf("rhid ended after %v; tor-frr:\n%s\ntor-bird:\n%s", took.Round(time.Millisecond), strings.Join(told, "\n"), strings.Join(heard, "\n"))
 	for _, tt := range []struct {

@@ -67,14 +67,13 @@ func (s *stopLab) changed() {
 	if what, detail := s.hup(c.String()); what != "reloaded" {
 		s.t.Errorf("reload of another set of services: %s: %s", what, detail)
 	}
-	gone := s.frr.Wait("spare's withdraw", 10*time.Second, func(e lab.Event) bool { return e.Withdraws(stopSpare) })
-	there := s.frr.Wait("fresh's announcement", 30*time.Second, func(e lab.Event) bool { return e.Announces(stopFresh) })
-	s.WaitFor("spare gone from lb1", 30*time.Second, func() bool { return s.form(s.host, stopSpare) == siteForm{} })
-	local := s.host.where(func(c siteChange) bool { return c.Gone && c.Kind == "address" && c.Prefix.String() == stopSpare })
+	gone := s.frr.Wait("spare's withdraw", siteUp, func(e lab.Event) bool { return e.Withdraws(stopSpare) })
+	there := s.frr.Wait("fresh's announcement", siteUp, func(e lab.Event) bool { return e.Announces(stopFresh) })
+	local := s.host.gone(s.siteLab, stopSpare).At
 	s.t.Logf("reload of another set: spare withdrawn after %s, its address gone %s after that, fresh announced after %s",
-		ms(gone.At.Sub(began)), ms(local[0].At.Sub(gone.At)), ms(there.At.Sub(began)))
-	if local[0].At.Sub(gone.At) < stopLinger {
-		s.t.Errorf("spare's address went %v after its withdraw, linger is %v", local[0].At.Sub(gone.At), stopLinger)
+		ms(gone.At.Sub(began)), ms(local.Sub(gone.At)), ms(there.At.Sub(began)))
+	if local.Sub(gone.At) < stopLinger {
+		s.t.Errorf("spare's address went %v after its withdraw, linger is %v", local.Sub(gone.At), stopLinger)
 	}
 	time.Sleep(time.Second)
 	s.still("reload of another set of services", []string{"-" + stopSpare, "+" + stopFresh}, stopSpare, stopFresh)
@@ -94,7 +93,7 @@ func (s *stopLab) metricChanged() {
 		s.t.Errorf("reload of another metric: %s: %s", what, detail)
 	}
 	for _, v := range []string{siteATM, siteATM6} {
-		s.WaitFor("MED 150 of "+v, 10*time.Second, func() bool { return s.torFRR.BGP(v).MED == 150 && s.torBird.BGP(v).MED == 150 })
+		s.WaitFor("MED 150 of "+v, siteUp, func() bool { return s.torFRR.BGP(v).MED == 150 && s.torBird.BGP(v).MED == 150 })
 	}
 	time.Sleep(300 * time.Millisecond)
 	s.still("reload of another metric", []string{"+" + siteATM, "+" + siteATM6})
@@ -110,12 +109,12 @@ func (s *stopLab) routerRemoved() {
 	if what, detail := s.hup(c.String()); what != "reloaded" {
 		s.t.Errorf("reload without a router: %s: %s", what, detail)
 	}
-	s.WaitFor("tor-bird without atm", 10*time.Second, func() bool { return len(s.torBird.BGPPaths(siteATM)) == 0 })
+	s.WaitFor("tor-bird without atm", siteUp, func() bool { return len(s.torBird.BGPPaths(siteATM)) == 0 })
 	c.torBird = true
 	if what, detail := s.hup(c.String()); what != "reloaded" {
 		s.t.Errorf("reload with the router again: %s: %s", what, detail)
 	}
-	took := s.WaitFor("tor-bird with atm", 30*time.Second, func() bool { return s.torBird.BGP(siteATM).MED == 100 })
+	took := s.WaitFor("tor-bird with atm", siteUp, func() bool { return s.torBird.BGP(siteATM).MED == 100 })
 	s.t.Logf("a router that is configured again has the VIP after %v", took.Round(time.Millisecond))
 	if got, want := stopUpdates(s.frr), []string{"+" + siteATM, "+" + siteATM6}; !slices.Equal(got, want) { // the MED is 100 again
 		s.t.Errorf("reloads of the other router: tor-frr received %v, want %v", got, want)

@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"rhid/internal/control"
 	"rhid/internal/lab"
 )
 
 const (
-	drainTime   = 1500 * time.Millisecond
-	stopTimeout = 8 * time.Second
+	drainTime   = 4 * time.Second // the time to look at the drain at all routers
+	drainShort  = time.Second     // where nobody looks
+	stopTimeout = 10 * time.Second
 	stopLinger  = 500 * time.Millisecond
 
 	// VIPs of services that come and go with the configuration, over BGP.
@@ -33,12 +35,13 @@ type stopText struct {
 	fresh    bool
 	torBird  bool
 	hold     string
+	drain    time.Duration
 	appendix string
 }
 
 func stopDefault() stopText {
 	return stopText{
-		asn: 65010, atmBase: 100, spare: true, torBird: true, hold: "3s",
+		asn: 65010, atmBase: 100, spare: true, torBird: true, hold: "3s", drain: drainTime,
 		ebb: `servers: {addresses: ["10.9.1.1:9400"]}, check: tcp-connect, metric: {base: 100}`,
 	}
 }
@@ -54,7 +57,7 @@ sites:
     routers:
       - {name: tor-frr, address: 10.1.1.2, asn: 65001, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv4]}
       - {name: tor-frr-6, address: "fd00:1:1::2", asn: 65001, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv6]}
-`, c.asn, c.hold, siteDevices, stopLinger, drainTime, stopTimeout)
+`, c.asn, c.hold, siteDevices, stopLinger, c.drain, stopTimeout)
 	if c.torBird {
 		b.WriteString(`      - {name: tor-bird, address: 10.1.2.2, asn: 65002, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv4]}
       - {name: tor-bird-6, address: "fd00:1:2::2", asn: 65002, ttl_security: true, password_file: /etc/rhid/bgp.pw, families: [ipv6]}
@@ -102,14 +105,16 @@ func TestReloadAndStop(t *testing.T) {
 
 	ebb.Stop()
 	s.frr.Wait("ebb's withdraw", 30*time.Second, func(e lab.Event) bool { return e.Withdraws(stopEbb) })
-	time.Sleep(2 * stopLinger)
+	s.host.gone(s.siteLab, stopEbb)
 	s.refused()
 	s.changed()
 	s.metricChanged()
 	s.routerRemoved()
 	s.drained()
 	s.secondSignal()
-	s.blackHoled()
+	s.torFRR.Must("vtysh", "-c", "configure terminal", "-c", "router bgp 65001", "-c", "neighbor RHID timers 20 60")
+	lab.Steady(t, stood, s.blackHoled)
+	s.blackHoledFromStart()
 }
 
 func (s *stopLab) frrSessions() map[string]siteSession {
@@ -193,20 +198,16 @@ func (s *stopLab) still(when string, updates []string, vips ...string) {
 	}
 }
 
-// end asks rhid to end and says how long it took.
-func (s *stopLab) end(signals int) (time.Duration, error) {
+// end waits for the end of rhid, which was asked at a time, and returns how long
+// it took.
+func (s *stopLab) end(when string, asked time.Time) time.Duration {
 	s.t.Helper()
-	began := time.Now()
-	for range signals {
-		s.rhid.Signal(syscall.SIGTERM)
-		time.Sleep(50 * time.Millisecond)
+	err := s.rhid.Wait(siteUp)
+	took := time.Since(asked)
+	if err != nil || took > stopTimeout {
+		s.t.Errorf("%s: rhid ended after %v (%v), stop.timeout is %v", when, took, err, stopTimeout)
 	}
-	err := s.rhid.Wait(stopTimeout + 5*time.Second)
-	took := time.Since(began)
-	if took > stopTimeout {
-		s.t.Errorf("rhid ended after %v, stop.timeout is %v", took, stopTimeout)
-	}
-	return took, err
+	return took
 }
 
 // nothingLeft sees to it that no VIP is on lb1.
@@ -224,34 +225,25 @@ func (s *stopLab) drained() {
 	s.t.Helper()
 	s.settled()
 	s.forget()
-	ended := make(chan struct{})
-	var took time.Duration
-	var err error
 	began := time.Now()
 	s.rhid.Signal(syscall.SIGTERM)
-	go func() {
-		defer close(ended)
-		err = s.rhid.Wait(stopTimeout + 5*time.Second)
-		took = time.Since(began)
-	}()
-	for _, v := range []string{siteATM, siteATM6} {
-		s.WaitFor(v+" drained at both routers", drainTime, func() bool { return stopDrained(s.torFRR.BGP(v)) && stopDrained(s.torBird.BGP(v)) })
+	var frr, bird lab.BGPPath
+	for _, v := range []string{siteATM6, siteATM} {
+		s.WaitFor(v+" drained at both routers", drainTime, func() bool {
+			frr, bird = s.torFRR.BGP(v), s.torBird.BGP(v)
+			return stopDrained(frr) && stopDrained(bird)
+		})
 	}
 	s.WaitFor("the worst cost of counter at branch", drainTime, func() bool {
 		cost, ok := s.branch.OSPFCost(siteCounter)
 		cost6, ok6 := s.branch.OSPFCost(siteCounter6)
 		return ok && ok6 && cost == 10+10+100 && cost6 == cost // two links, and the metric of rank 1
 	})
-	seen := time.Since(began)
-	frr, bird := s.torFRR.BGP(siteATM), s.torBird.BGP(siteATM)
+	s.t.Logf("drain: seen everywhere after %s; at FRR %+v; at BIRD %+v", ms(time.Since(began)), frr, bird)
 	if frr.LocalPref != 0 {
 		s.t.Errorf("drain: FRR has local preference %d, want 0 by GRACEFUL_SHUTDOWN", frr.LocalPref)
 	}
-	s.t.Logf("drain: seen everywhere after %s; at FRR %+v; at BIRD %+v", ms(seen), frr, bird)
-	<-ended
-	if err != nil || took > stopTimeout {
-		s.t.Errorf("drain: rhid ended after %v (%v), stop.timeout is %v", took, err, stopTimeout)
-	}
+	took := s.end("drain", began)
 	s.nothingLeft("drain")
 	for name, c := range map[string]*lab.Capture{"tor-frr": s.frr, "tor-bird": s.bird} {
 		s.order(name, c, began)
@@ -275,16 +267,16 @@ func (s *stopLab) order(router string, c *lab.Capture, began time.Time) {
 		drain := find("drain", func(e lab.Event) bool { return e.Announces(v) })
 		gone := find("withdraw", func(e lab.Event) bool { return e.Withdraws(v) })
 		end := find("the end of the session", func(e lab.Event) bool { return e.Kind == lab.BGPNotification && e.Src.Addr() == gone.Src.Addr() })
-		local := s.host.where(func(c siteChange) bool { return c.Gone && c.Kind == "address" && c.Prefix.String() == v })
-		if len(local) != 1 {
-			s.t.Fatalf("drain: the address of %s went %d times", v, len(local))
+		local := s.host.gone(s.siteLab, v).At
+		if all := s.host.where(func(c siteChange) bool { return c.Gone && c.Kind == "address" && c.Prefix.String() == v }); len(all) != 1 {
+			s.t.Errorf("drain: the address of %s went more than once: %v", v, all)
 		}
 		s.t.Logf("drain: %-8s %-16s drain %s, withdraw %s, NOTIFICATION %s, address gone %s after SIGTERM", router, v,
-			ms(drain.At.Sub(began)), ms(gone.At.Sub(began)), ms(end.At.Sub(began)), ms(local[0].At.Sub(began)))
+			ms(drain.At.Sub(began)), ms(gone.At.Sub(began)), ms(end.At.Sub(began)), ms(local.Sub(began)))
 		if gone.At.Sub(drain.At) < drainTime-50*time.Millisecond {
 			s.t.Errorf("drain: %s was withdrawn %v after the drain, drain_time is %v", v, gone.At.Sub(drain.At), drainTime)
 		}
-		if !end.At.After(gone.At) || local[0].At.Sub(gone.At) < stopLinger {
+		if !end.At.After(gone.At) || local.Sub(gone.At) < stopLinger {
 			s.t.Errorf("drain: %s: wrong order at %s", v, router)
 		}
 	}
@@ -294,14 +286,15 @@ func (s *stopLab) order(router string, c *lab.Capture, began time.Time) {
 func (s *stopLab) secondSignal() {
 	s.t.Helper()
 	s.rhid = s.run(stopDefault().String())
-	s.settled()
+	s.overBGP()
 	s.forget()
 	began := time.Now()
-	took, err := s.end(2)
-	if err != nil {
-		s.t.Errorf("two signals: rhid ended with %v", err)
-	}
-	gone := s.frr.Wait("atm's withdraw", 30*time.Second, func(e lab.Event) bool { return e.Withdraws(siteATM) }).At.Sub(began)
+	s.rhid.Signal(syscall.SIGTERM)
+	// Two signals at once would be one.
+	s.frr.Wait("atm's drain", siteUp, func(e lab.Event) bool { return !e.Sent && e.Announces(siteATM) })
+	s.rhid.Signal(syscall.SIGTERM)
+	took := s.end("two signals", began)
+	gone := s.frr.Wait("atm's withdraw", siteUp, func(e lab.Event) bool { return e.Withdraws(siteATM) }).At.Sub(began)
 	if gone >= drainTime {
 		s.t.Errorf("two signals: atm was withdrawn after %v, as if nobody had cut drain_time %v short", gone, drainTime)
 	}
@@ -309,38 +302,52 @@ func (s *stopLab) secondSignal() {
 	s.nothingLeft("two signals")
 }
 
-// blackHoled stops rhid while one router does not hear it any more, and the
-// session with that has long to live. The other router is told all the same.
-func (s *stopLab) blackHoled() {
-	s.t.Helper()
-	s.torFRR.Must("vtysh", "-c", "configure terminal", "-c", "router bgp 65001", "-c", "neighbor RHID timers 20 60")
+// stopBlackHoled is a configuration for a router with which the session has long
+// to live when the router does not hear anything any more.
+func stopBlackHoled() string {
 	c := stopDefault()
-	c.hold = "60s"
-	s.rhid = s.run(c.String())
-	s.settled()
-	for _, n := range s.status().Neighbours {
-		if strings.HasPrefix(n.Name, "tor-frr") && n.HoldSeconds != 60 {
-			s.t.Fatalf("hold time with %s is %d s, the test needs 60", n.Name, n.HoldSeconds)
-		}
-	}
+	c.hold, c.drain = "60s", drainShort
+	return c.String()
+}
+
+// blackHoled stops rhid while one router does not hear it any more. The other
+// router is told all the same. It returns whether that was too late.
+func (s *stopLab) blackHoled() (misses []string) {
+	s.t.Helper()
+	s.rhid = s.run(stopBlackHoled())
+	s.overBGP()
+	s.WaitFor("a hold time of 60 s with tor-frr", siteUp, func() bool {
+		return !slices.ContainsFunc(s.status().Neighbours, func(n control.Neighbour) bool {
+			return strings.HasPrefix(n.Name, "tor-frr") && n.HoldSeconds != 60
+		})
+	})
 	s.forget()
 	s.Blackhole("lb1:eth1")
 	began := time.Now()
-	took, err := s.end(1)
-	gone := s.bird.Wait("atm's withdraw at tor-bird", 30*time.Second, func(e lab.Event) bool { return e.Withdraws(siteATM) })
-	s.t.Logf("black hole: rhid ended after %v (%v), tor-bird was told after %s", took.Round(time.Millisecond), err, ms(gone.At.Sub(began)))
+	s.rhid.Signal(syscall.SIGTERM)
+	took := s.end("black hole", began)
+	gone := s.bird.Wait("atm's withdraw at tor-bird", siteUp, func(e lab.Event) bool { return e.Withdraws(siteATM) })
+	s.t.Logf("black hole: rhid ended after %v, tor-bird was told after %s", took.Round(time.Millisecond), ms(gone.At.Sub(began)))
 	if !s.torFRR.BGP(siteATM).Present {
 		s.t.Errorf("black hole: tor-frr does not have the route any more, so it was not black-holed")
 	}
-	if late := gone.At.Sub(began); late > drainTime+time.Second {
-		s.t.Errorf("black hole: tor-bird was told after %v: the black-holed router held it up", late)
+	if late := gone.At.Sub(began); late > drainShort+time.Second {
+		misses = append(misses, fmt.Sprintf("black hole: tor-bird was told after %v: the black-holed router held it up", late))
 	}
 	s.nothingLeft("black hole")
+	s.Unblackhole("lb1:eth1")
+	s.torFRR.Must("vtysh", "-c", "clear bgp *")
+	return misses
+}
 
-	// The session is not even up when the next life ends.
-	s.rhid = s.run(c.String())
+// blackHoledFromStart stops rhid while the session with a router was never up.
+func (s *stopLab) blackHoledFromStart() {
+	s.t.Helper()
+	s.Blackhole("lb1:eth1")
+	s.rhid = s.run(stopBlackHoled())
 	s.WaitFor("atm at tor-bird", siteUp, func() bool { return s.torBird.BGP(siteATM).Present })
-	took, err = s.end(1)
-	s.t.Logf("black hole from the start: rhid ended after %v (%v)", took.Round(time.Millisecond), err)
+	began := time.Now()
+	s.rhid.Signal(syscall.SIGTERM)
+	s.t.Logf("black hole from the start: rhid ended after %v", s.end("black hole from the start", began).Round(time.Millisecond))
 	s.nothingLeft("black hole from the start")
 }
