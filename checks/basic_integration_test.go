@@ -17,7 +17,7 @@ func TestTCPSicknesses(t *testing.T) {
 		ipCommand(t, "ip link set lo up")
 		pong := startServer(t, "tcp 7601", "socat", "TCP4-LISTEN:7601,fork,reuseaddr", "SYSTEM:read x; echo PONG $x")
 		startServer(t, "tcp 7602", "socat", "TCP4-LISTEN:7602,fork,reuseaddr", "SYSTEM:read x; echo ERR busy")
-		startServer(t, "tcp 7603", "socat", "TCP4-LISTEN:7603,fork,reuseaddr", "SYSTEM:read x; printf PO; sleep 1; echo NG")
+		startServer(t, "tcp 7603", "socat", "TCP4-LISTEN:7603,fork,reuseaddr", "SYSTEM:read x; printf PO; sleep 9; echo NG")
 		startServer(t, "tcp 7604", "socat", "TCP4-LISTEN:7604,fork,reuseaddr", "SYSTEM:read x; sleep 1; echo PONG")
 		acceptsAndCloses(t, "7605")
 		connect := &TCPOptions{}
@@ -33,7 +33,7 @@ func TestTCPSicknesses(t *testing.T) {
 			{name: "no route", opts: connect, to: Target{Host: "10.1.1.1", Port: 7601, Limit: probeLimit}, cause: CauseNetwork, says: "network unreachable: this host has no route to the target"},
 			{name: "wrong answer", opts: ping, to: on(7602, probeLimit), cause: CauseAnswer, says: `answered "ERR busy\n" and closed the connection, wanted "PONG PING"`},
 			{name: "wrong answer at the start", opts: start, to: on(7602, probeLimit), cause: CauseAnswer, says: `answered "ERR busy\n", wanted "PONG" at the start`},
-			{name: "half an answer", opts: start, to: on(7603, shortLimit), cause: CauseAnswer, says: `answered "PO" and nothing more within 300ms, wanted "PONG"`},
+			{name: "half an answer", opts: start, to: on(7603, partLimit), cause: CauseAnswer, says: `answered "PO" and nothing more within 1s, wanted "PONG"`},
 			{name: "slow (1 s)", opts: start, to: on(7604, shortLimit), cause: CauseTimeout, says: "connected, but no answer within 300ms"},
 			{name: "half-closed", opts: ping, to: on(7605, probeLimit), cause: CauseAnswer, says: "the target closed the connection without an answer"},
 			{name: "hung process", opts: ping, to: on(7601, shortLimit), makes: pong.hung, cause: CauseTimeout, says: "connected, but no answer within 300ms"},
@@ -81,7 +81,7 @@ func TestHTTPSicknesses(t *testing.T) {
 		ha := startWeb(t, 7611, "")
 		startServer(t, "tcp 7612", "socat", "TCP4-LISTEN:7612,fork,reuseaddr", "SYSTEM:read x; echo 220 hello")
 		acceptsAndCloses(t, "7613")
-		startServer(t, "tcp 7619", "socat", "TCP4-LISTEN:7619,fork,reuseaddr", "SYSTEM:sleep 1") // for backend late
+		startServer(t, "tcp 7619", "socat", "TCP4-LISTEN:7619,fork,reuseaddr", "SYSTEM:sleep 9") // for backend late
 		up := &HTTPOptions{Path: "/ok", ExpectBody: "status: UP"}
 		showSicknesses(t, "http", []sickness{
 			{name: "healthy", opts: up, to: on(7611, probeLimit), ok: true, says: "HTTP status 200"},
@@ -200,7 +200,7 @@ func TestExecSicknesses(t *testing.T) {
 	run := func(command ...string) *ExecOptions { return &ExecOptions{Command: command} }
 	script := func(text string) *ExecOptions { return &ExecOptions{Command: []string{text}, Shell: true} }
 	disk := "echo 'disk 91 % full | disk=91%'; exit 1"
-	long, short := Target{Limit: probeLimit}, Target{Limit: shortLimit}
+	long, short := Target{Limit: probeLimit}, Target{Limit: partLimit}
 	showSicknesses(t, "exec", []sickness{
 		{name: "healthy", opts: run("grep", "-m1", "^root:", "/etc/passwd"), to: long, ok: true, says: "root:"},
 		{name: "healthy, silent", opts: run("true"), to: long, ok: true, says: "exit status 0"},
@@ -213,7 +213,7 @@ func TestExecSicknesses(t *testing.T) {
 		{name: "not found", opts: run("check_nothing"), to: long, cause: CauseExec, says: "cannot run check_nothing: not found in PATH"},
 		{name: "no such file", opts: run("/no/such/check"), to: long, cause: CauseExec, says: "cannot run /no/such/check: no such file or directory"},
 		{name: "not executable", opts: run("/etc/passwd"), to: long, cause: CauseExec, says: "cannot run /etc/passwd: permission denied"},
-		{name: "hung, child holds output", opts: script("sleep 9 & echo stuck; sleep 9"), to: short, cause: CauseTimeout, says: "killed because it did not end within 300ms: stuck"},
+		{name: "hung, child holds output", opts: script("sleep 9 & echo stuck; sleep 9"), to: short, cause: CauseTimeout, says: "killed because it did not end within 1s: stuck"},
 		{name: "killed by a signal", opts: script("echo oops; kill -KILL $$"), to: long, cause: CauseExec, says: "died of signal 9 (killed): oops"},
 		{name: "prints without end", opts: run("yes"), to: long, cause: CauseExec, says: "killed after it printed more than 1024 KiB"},
 	})

@@ -131,7 +131,7 @@ func TestResolveAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	to := targetOf(l.Addr().(*net.TCPAddr).AddrPort(), time.Second)
+	to := targetOf(l.Addr().(*net.TCPAddr).AddrPort(), probeLimit)
 	to.Host, to.Source = "localhost", netip.MustParseAddr("127.0.0.1")
 	p, err := NewProber(&TCPOptions{}, to, Common{ResolveAll: true})
 	if err != nil {
@@ -210,13 +210,11 @@ func TestJitter(t *testing.T) {
 // TestDeviceAndMark: what this host cannot do is said so.
 func TestDeviceAndMark(t *testing.T) {
 	for _, o := range []Options{&TCPOptions{}, &HTTPOptions{}, &ICMPOptions{}, &UDPOptions{Send: "x"}} {
-		p, err := o.Prober(Target{Host: "127.0.0.1", Port: 9, Device: "no-such-if", Limit: time.Second})
+		p, err := o.Prober(Target{Host: "127.0.0.1", Port: 9, Device: "no-such-if", Limit: probeLimit})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		res := p.Probe(ctx)
-		cancel()
+		res := probeWithin(t, p, probeLimit)
 		if res.Cause != CauseInternal || res.Detail != "interface no-such-if is not on this host" {
 			t.Errorf("%T: %s: %s", o, res.Cause, res.Detail)
 		}

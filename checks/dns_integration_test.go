@@ -13,6 +13,7 @@ func TestDNSSicknesses(t *testing.T) {
 			"--host-record=www.bank.example,10.1.2.3,fd00::3", "--host-record=www.bank.example,10.1.2.4",
 			"--mx-host=bank.example,mail.bank.example,10", "--txt-record=bank.example,v=spf1 -all",
 			"--server=/slow.example/127.0.0.1#7302")
+		eventually(t, "dnsmasq listens on TCP, too", func() bool { return listening(t, "tcp", "7301") })
 		startServer(t, "udp 7302", "socat", "-u", "UDP4-RECV:7302", "OPEN:/dev/null") // whom dnsmasq asks in vain
 		startServer(t, "udp 7303", "socat", "UDP4-RECVFROM:7303,fork", "SYSTEM:head -c 1 >/dev/null; echo hello")
 		acceptsAndCloses(t, "7304")

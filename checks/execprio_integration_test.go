@@ -16,7 +16,7 @@ func TestExecPriority(t *testing.T) {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -5); err != nil {
 		t.Fatalf("raising the priority (needs root): %v", err)
 	}
-	g, err := startGroup([]string{"/bin/sh", "-c", "nice; i=0; while [ $(nice) -lt 0 ] && [ $i -lt 500 ]; do i=$((i+1)); done; sh -c nice"}, []string{"PATH=" + execDefaultPath})
+	g, err := startGroup([]string{"/bin/sh", "-c", "nice; i=0; while [ $(nice) -lt 0 ] && [ $i -lt 20000 ]; do i=$((i+1)); done; sh -c nice"}, []string{"PATH=" + execDefaultPath})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestFTPSicknesses(t *testing.T) {
 			{name: "healthy, TLS and a file", opts: secure, to: on(7602, probeLimit), ok: true, says: "fetched 1000 bytes of the file"},
 			{name: "refused", opts: login, to: on(7609, probeLimit), cause: CauseRefused, says: "connection refused"},
 			{name: "black hole", opts: login, to: on(7601, shortLimit), makes: dropped("tcp dport 7601"), cause: CauseTimeout, says: "SYN not answered"},
-			{name: "black hole for data", opts: file, to: on(7601, shortLimit), makes: dropped("tcp dport 7690-7699"), cause: CauseTimeout, says: "data connection to port 769"},
+			{name: "black hole for data", opts: file, to: on(7601, partLimit), makes: dropped("tcp dport 7690-7699"), cause: CauseTimeout, says: "data connection to port 769"},
 			{name: "hung process", opts: login, to: on(7601, shortLimit), makes: vsftpd.hung, cause: CauseTimeout, says: "connected, but no reply as greeting within 300ms"},
 			{name: "half-closed", opts: login, to: on(7605, probeLimit), cause: CauseAnswer, says: "closed the connection without a whole reply as greeting"},
 			{name: "wrong answer", opts: login, to: on(7606, probeLimit), cause: CauseAnswer, says: `answered 421 "too many connections" as greeting`},

@@ -31,7 +31,7 @@ func TestHeldSicknesses(t *testing.T) {
 			{name: "hung process, TLS", opts: secure, to: on(7102, shortLimit), makes: s1.hung, cause: CauseTimeout, says: "TLS handshake did not end"},
 			{name: "certificate expired", opts: secure, to: on(7103, probeLimit), cause: CauseTLS, says: "certificate expired 25 hours ago"},
 			{name: "no TLS", opts: secure, to: on(7104, probeLimit), makes: func(t *testing.T) func() {
-				return startServer(t, "tcp 7104", "socat", "TCP4-LISTEN:7104,fork,reuseaddr", "SYSTEM:echo hello").end
+				return startServer(t, "tcp 7104", "socat", "TCP4-LISTEN:7104,fork,reuseaddr", "SYSTEM:echo hello; cat >/dev/null").end
 			}, cause: CauseTLS, says: "does not speak TLS"},
 		})
 		showBreak(t, sickness{name: "held: process killed", opts: plain, to: on(7101, probeLimit), makes: func(*testing.T) func() { socat.end(); return func() {} },
@@ -91,8 +91,10 @@ func TestHeldServerKilled(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if ev := <-r.Events(); ev.State != Up {
-		t.Fatalf("first event %+v", ev)
+	for ev := range r.Events() { // the first probe may have come too late on a busy machine
+		if ev.State == Up {
+			break
+		}
 	}
 	begin := time.Now()
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil {

@@ -32,7 +32,7 @@ func startSlapd(t *testing.T, cert tls.Certificate, plain, secure int, more ...s
 	keep(t, "root", entry, "dn: dc=bank\nobjectClass: dcObject\nobjectClass: organization\ndc: bank\no: Bank\n")
 	command(t, "slapadd", "-f", conf, "-l", entry)
 	urls := fmt.Sprintf("ldap://127.0.0.1:%d/ ldaps://127.0.0.1:%d/", plain, secure)
-	return startServer(t, fmt.Sprint("tcp ", secure), "slapd", "-h", urls, "-f", conf, "-d", "0")
+	return startServer(t, fmt.Sprint("tcp ", plain, " ", secure), "slapd", "-h", urls, "-f", conf, "-d", "0")
 }
 
 func TestLDAPSicknesses(t *testing.T) {
@@ -70,7 +70,7 @@ func TestLDAPSicknesses(t *testing.T) {
 			{name: "certificate expired, StartTLS", opts: starts, to: on(390, probeLimit), cause: CauseTLS, says: "certificate expired 3 days ago"},
 			{name: "certificate expired, ldaps", opts: ldaps, to: on(637, probeLimit), cause: CauseTLS, says: "certificate expired 3 days ago"},
 			{name: "certificate of another name", opts: &otherName, to: on(389, probeLimit), cause: CauseTLS, says: "certificate is for ldap.example, not for other.example"},
-			{name: "no TLS where wanted", opts: ldaps, to: on(389, shortLimit), cause: CauseTLS, says: ""},
+			{name: "no TLS where wanted", opts: ldaps, to: on(389, probeLimit), cause: CauseTLS, says: ""},
 		})
 	})
 }

@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"io"
 	"net"
 	"path/filepath"
 	"testing"
@@ -45,20 +46,13 @@ func greeted(t *testing.T, from string, n int) {
 // heldOpen makes connections that do not log in.
 func heldOpen(t *testing.T, to string, n int) (heal func()) {
 	t.Helper()
-	var open []net.Conn
-	for range n {
-		c, err := net.Dial("tcp", to)
-		if err != nil {
+	return occupy(t, to, n, func(c net.Conn) bool {
+		greeting := make([]byte, myHead+1)
+		if _, err := io.ReadFull(c, greeting); err != nil {
 			t.Error(err)
-			break
 		}
-		open = append(open, c)
-	}
-	return func() {
-		for _, c := range open {
-			c.Close()
-		}
-	}
+		return greeting[myHead] != myErr
+	})
 }
 
 func TestMySQLSicknesses(t *testing.T) {
@@ -74,7 +68,13 @@ func TestMySQLSicknesses(t *testing.T) {
 		keepPair(t, "mysql", dir, ours.issue(t, -day, day, "db.example"))
 		db := startMariaDB(t, dir)
 		eventually(t, "the server is up", func() bool { return probeOnce(t, plain, on(3306, probeLimit)).OK })
-		full := func(t *testing.T) func() { return heldOpen(t, "127.0.0.1:3306", 12) }
+		full := func(t *testing.T) func() {
+			leave := heldOpen(t, "127.0.0.1:3306", 11) // one more than max-connections is for administrators
+			return func() {
+				leave()
+				eventually(t, "there is room again", func() bool { return probeOnce(t, plain, on(3306, probeLimit)).OK })
+			}
+		}
 		remote, foreign := on(3306, probeLimit), on(3306, probeLimit)
 		remote.Host, foreign.Host = "10.1.1.1", "10.1.1.2"
 		blocked := func(t *testing.T) func() {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -24,10 +25,8 @@ func ownedDir(t *testing.T, user string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+	t.Cleanup(func() { // a process that its daemon has left behind may still write there
+		eventually(t, "its files are gone", func() bool { return os.RemoveAll(dir) == nil })
 	})
 	own(t, user, dir)
 	return dir
@@ -102,21 +101,35 @@ func startPostgres(t *testing.T, cert tls.Certificate) (s *server, data string) 
 // loggedIn opens n sessions and returns what ends them.
 func loggedIn(t *testing.T, n int) (heal func()) {
 	t.Helper()
-	var open []net.Conn
-	for range n {
-		c, err := net.Dial("tcp", "127.0.0.1:5432")
-		if err != nil {
-			t.Error(err)
-			break
-		}
-		open = append(open, c)
+	return occupy(t, "127.0.0.1:5432", n, func(c net.Conn) bool {
+		answer := make([]byte, 1)
 		if _, err := c.Write(pgStartup("postgres", "postgres")); err != nil {
 			t.Error(err)
 		}
-		if _, err := io.ReadAtLeast(c, make([]byte, 1), 1); err != nil {
+		if _, err := io.ReadFull(c, answer); err != nil {
 			t.Error(err)
 		}
-	}
+		return answer[0] == 'R' // accepted
+	})
+}
+
+// occupy makes n connections that a server takes, which it does not as long as
+// it has not cleared away those of before. It returns what closes them.
+func occupy(t *testing.T, addr string, n int, taken func(net.Conn) bool) (heal func()) {
+	t.Helper()
+	var open []net.Conn
+	eventually(t, fmt.Sprint(n, " connections to ", addr), func() bool {
+		c, err := net.Dial("tcp", addr)
+		switch {
+		case err != nil:
+			t.Error(err)
+		case taken(c):
+			open = append(open, c)
+		default:
+			c.Close()
+		}
+		return len(open) == n
+	})
 	return func() {
 		for _, c := range open {
 			c.Close()
@@ -142,7 +155,13 @@ func TestPostgresSicknesses(t *testing.T) {
 			eventually(t, "the other certificate is in use", func() bool { return !probeOnce(t, secure, on(5432, probeLimit)).OK })
 			return func() {}
 		}
-		full := func(t *testing.T) func() { return loggedIn(t, 5) }
+		full := func(t *testing.T) func() {
+			leave := loggedIn(t, 5)
+			return func() {
+				leave()
+				eventually(t, "there is room again", func() bool { return probeOnce(t, plain, on(5432, probeLimit)).OK })
+			}
+		}
 		stopping := func(t *testing.T) func() {
 			heal := loggedIn(t, 1)
 			if err := db.cmd.Process.Signal(syscall.SIGTERM); err != nil { // waits for the session to end

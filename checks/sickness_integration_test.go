@@ -71,7 +71,7 @@ type server struct {
 }
 
 // startServer starts a program in the foreground and waits until it listens
-// on a port: "tcp 25", "udp 53". It ends with the test.
+// on its ports: "tcp 25", "udp 53 54". It ends with the test.
 func startServer(t *testing.T, listens, name string, args ...string) *server {
 	t.Helper()
 	s := &server{cmd: exec.Command(name, args...)}
@@ -82,11 +82,13 @@ func startServer(t *testing.T, listens, name string, args ...string) *server {
 		t.Fatalf("%v; scripts/install-test-deps.sh installs it", err)
 	}
 	t.Cleanup(s.end)
-	protocol, port, _ := strings.Cut(listens, " ")
-	for end := time.Now().Add(time.Minute); !listening(t, protocol, port); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.end()
-			t.Fatalf("%s does not listen on %s port %s:\n%s", name, protocol, port, s.output.String())
+	protocol, ports, _ := strings.Cut(listens, " ")
+	for _, port := range strings.Fields(ports) {
+		for end := time.Now().Add(time.Minute); !listening(t, protocol, port); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				s.end()
+				t.Fatalf("%s does not listen on %s port %s:\n%s", name, protocol, port, s.output.String())
+			}
 		}
 	}
 	return s
@@ -130,21 +132,17 @@ func (s *server) hung(t *testing.T) (heal func()) {
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
 		t.Error(err)
 	}
-	for end := time.Now().Add(probeLimit); !s.stopped(t); time.Sleep(time.Millisecond) { // the signal takes its time
-		if time.Now().After(end) {
-			t.Errorf("%s does not stop", s.cmd.Path)
-			break
-		}
-	}
+	// The signal takes its time.
+	eventually(t, s.cmd.Path+" stops", func() bool { return stopped(t, s.cmd.Process.Pid) })
 	return func() { _ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGCONT) } // it ends with the test otherwise
 }
 
-// stopped says whether all threads of the server's first process stand still.
-func (s *server) stopped(t *testing.T) bool {
+// stopped says whether all threads of a process stand still.
+func stopped(t *testing.T, pid int) bool {
 	t.Helper()
-	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(stats) == 0 {
-		t.Fatalf("no threads of %s: %v", s.cmd.Path, err)
+		t.Fatalf("no threads of process %d: %v", pid, err)
 	}
 	for _, path := range stats {
 		text, err := os.ReadFile(path)

@@ -51,7 +51,7 @@ func TestSMTPSicknesses(t *testing.T) {
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		exim := startServer(t, "tcp 7501", "exim4", "-bdf", "-C", conf)
+		exim := startServer(t, "tcp 7501 7502 7503 7504", "exim4", "-bdf", "-C", conf)
 		acceptsAndCloses(t, "7505")
 		startServer(t, "tcp 7506", "socat", "TCP4-LISTEN:7506,fork,reuseaddr", "SYSTEM:echo '554 mail.example closed for maintenance'; cat >/dev/null")
 		startServer(t, "tcp 7507", "socat", "TCP4-LISTEN:7507,fork,reuseaddr", "SYSTEM:echo 'SSH-2.0-x'; cat >/dev/null")

@@ -105,14 +105,15 @@ func blackHole(t *testing.T) netip.AddrPort {
 		t.Fatal(err)
 	}
 	to := boundTo(t, fd)
-	for range 10 {
-		c, err := net.DialTimeout("tcp", to.String(), 50*time.Millisecond)
-		if err != nil {
-			return to
-		}
-		t.Cleanup(func() { c.Close() })
+	c, err := net.DialTimeout("tcp", to.String(), probeLimit) // there is room for one
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("the queue of the listener does not fill")
+	t.Cleanup(func() { c.Close() })
+	eventually(t, "the queue of the listener is full", func() bool {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err == nil && info.Unacked > 0 // of a listener: how many wait to be accepted
+	})
 	return to
 }
 
@@ -121,20 +122,61 @@ func targetOf(ap netip.AddrPort, limit time.Duration) Target {
 	return Target{Host: ap.Addr().String(), Port: ap.Port(), Limit: limit}
 }
 
-// probeOnce makes one probe.
+// probeOnce makes one probe. One that is to run into its limit says little of
+// its target where this process stood still for a good part of it, as on a busy
+// machine: a Runner makes such a failure void, too. It is made again.
 func probeOnce(t *testing.T, o Options, to Target) Result {
 	t.Helper()
 	p, err := o.Prober(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), to.Limit)
-	defer cancel()
-	res := p.Probe(ctx)
-	if res.Start.IsZero() || res.Took <= 0 || res.Took > to.Limit+probeLimit/2 {
-		t.Errorf("probe began at %s and took %s, with a limit of %s", res.Start, res.Took, to.Limit)
+	var res Result
+	for range 10 {
+		still := stoodStill(func() { res = probeWithin(t, p, to.Limit) })
+		if to.Limit >= probeLimit || still < shortLimit/4 {
+			break
+		}
+		t.Logf("this process stood still for %s; once more than: %s", still.Round(time.Millisecond), res.Detail)
 	}
 	return res
+}
+
+// probeWithin makes one probe that is stopped after its limit.
+func probeWithin(t *testing.T, p Prober, limit time.Duration) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	res := p.Probe(ctx)
+	if res.Start.IsZero() || res.Took <= 0 || res.Took > limit+probeLimit/2 {
+		t.Errorf("probe began at %s and took %s, with a limit of %s", res.Start, res.Took, limit)
+	}
+	return res
+}
+
+// stoodStill calls f and returns the longest time meanwhile in which another
+// goroutine was not run although it was due.
+func stoodStill(f func()) time.Duration {
+	last, longest := time.Now(), time.Duration(0)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for more := true; more; {
+			select {
+			case <-tick.C:
+			case <-over:
+				more = false
+			}
+			now := time.Now()
+			last, longest = now, max(longest, now.Sub(last))
+		}
+	}()
+	f()
+	close(over)
+	<-done
+	return longest
 }
 
 // outcome is what a test expects of a Result.
@@ -166,7 +208,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	end := time.Now().Add(probeLimit)
+	end := time.Now().Add(time.Minute) // it costs nothing where it does
 	for !holds() {
 		if time.Now().After(end) {
 			t.Fatalf("did not come about: %s", what)

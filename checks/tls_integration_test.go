@@ -23,7 +23,7 @@ func TestTLSSicknesses(t *testing.T) {
 		serve("7205", 24*time.Hour, 90*day)
 		serve("7206", -time.Hour, 90*day, "-no_tls1_3", "-Verify", "1")
 		acceptsAndCloses(t, "7207")
-		startServer(t, "tcp 7208", "socat", "TCP4-LISTEN:7208,fork,reuseaddr", "SYSTEM:echo 220 hello")
+		startServer(t, "tcp 7208", "socat", "TCP4-LISTEN:7208,fork,reuseaddr", "SYSTEM:echo 220 hello; cat >/dev/null")
 		o := &TLSOptions{CAFile: ca.file, ServerName: "web.example"}
 		alien := &TLSOptions{CAFile: other.file, ServerName: "web.example"}
 		misnamed := &TLSOptions{CAFile: ca.file, ServerName: "shop.example"}

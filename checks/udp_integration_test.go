@@ -20,7 +20,7 @@ func TestUDPSicknesses(t *testing.T) {
 			{name: "healthy, hexadecimal", opts: hex, to: on(7001, probeLimit), ok: true, says: "answered as expected"},
 			{name: "healthy, never answers", opts: oneWay, to: on(7004, shortLimit), ok: true, says: "nothing came back"},
 			{name: "refused", opts: ping, to: on(7009, probeLimit), cause: CauseRefused, says: "port closed"},
-			{name: "refused, one-way", opts: oneWay, to: on(7009, shortLimit), cause: CauseRefused, says: "port closed"},
+			{name: "refused, one-way", opts: oneWay, to: on(7009, probeLimit), cause: CauseRefused, says: "port closed"},
 			{name: "black hole", opts: ping, to: on(7001, shortLimit), makes: dropped("udp dport 7001"), cause: CauseTimeout, says: "no answer within 300ms"},
 			{name: "slow (1 s)", opts: ping, to: on(7002, shortLimit), cause: CauseTimeout, says: "no answer within 300ms"},
 			{name: "hung process", opts: ping, to: on(7001, shortLimit), makes: pong.hung, cause: CauseTimeout, says: "no answer within 300ms"},

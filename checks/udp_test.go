@@ -83,12 +83,13 @@ func TestUDP(t *testing.T) {
 			outcome{false, CauseInternal, "source address 192.0.2.77 is not on this host, or it has no free port left"})
 	})
 	t.Run("closed port", func(t *testing.T) {
-		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		// A port that is there for one peer alone: nobody else gets it meanwhile.
+		c, err := net.Dial("udp", "127.0.0.1:9")
 		if err != nil {
 			t.Fatal(err)
 		}
-		to := targetOf(addrPort(t, pc.LocalAddr()), probeLimit)
-		pc.Close()
+		defer c.Close()
+		to := targetOf(addrPort(t, c.LocalAddr()), probeLimit)
 		wantOutcome(t, probeOnce(t, &UDPOptions{Send: "x"}, to),
 			outcome{false, CauseRefused, "port closed: the target says that nothing listens there (ICMP port unreachable)"})
 	})

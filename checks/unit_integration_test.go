@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,7 +31,7 @@ func units() map[string]string {
 	return map[string]string{
 		"good.service":    "[Service]\nExecStart=/bin/sleep 1000\n",
 		"bad.service":     "[Service]\nExecStart=/bin/false\n",
-		"slow.service":    "[Service]\nType=notify\nExecStart=/bin/sleep 1000\n",
+		"slow.service":    "[Service]\nType=notify\nTimeoutStartSec=infinity\nExecStart=/bin/sleep 1000\n",
 		"stopped.service": "[Service]\nExecStart=/bin/sleep 1000\n",
 		"dbus.socket":     "[Socket]\nListenStream=%t/bus\n",
 		"dbus.service":    "[Service]\nType=notify\nExecStart=/usr/bin/dbus-daemon --session --address=systemd: --nofork --nopidfile --systemd-activation\n",
@@ -84,10 +85,14 @@ func TestUnitSicknesses(t *testing.T) {
 	onBus := &UnitOptions{Unit: "good.service", Socket: bus}
 	eventually(t, "the unit failed", func() bool { return probeOnce(t, unit("bad.service", "failed"), here(probeLimit)).OK })
 	eventually(t, "systemd is on the bus", func() bool { return probeOnce(t, onBus, here(probeLimit)).OK })
-	pid := strings.TrimSpace(contents(t, filepath.Join(dir, "manager.pid")))
+	pid, err := strconv.Atoi(strings.TrimSpace(contents(t, filepath.Join(dir, "manager.pid"))))
+	if err != nil {
+		t.Fatal(err)
+	}
 	hung := func(t *testing.T) func() {
-		command(t, "kill", "-STOP", pid)
-		return func() { command(t, "kill", "-CONT", pid) }
+		command(t, "kill", "-STOP", strconv.Itoa(pid))
+		eventually(t, "systemd stops", func() bool { return stopped(t, pid) })
+		return func() { command(t, "kill", "-CONT", strconv.Itoa(pid)) }
 	}
 	missing := filepath.Join(dir, "missing")
 	showSicknesses(t, "unit", []sickness{

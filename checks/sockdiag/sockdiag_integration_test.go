@@ -104,6 +104,9 @@ func abort(to netip.AddrPort) error {
 	return err
 }
 
+// patience is how long a connection that ends by itself may take.
+const patience = 30 * time.Second
+
 // Each thing that can become of a connection is seen as what it is, over both
 // address families.
 func TestOutcomes(t *testing.T) {
@@ -122,16 +125,16 @@ func TestOutcomes(t *testing.T) {
 		}{
 			{"answers", func() netip.AddrPort { return server(t, "tcp", at, answer) },
 				func(to netip.AddrPort) {
-					if err := ask(to, time.Second); err != nil {
+					if err := ask(to, patience); err != nil {
 						t.Error(err)
 					}
 				}, Totals{Good: n}},
 			{"resets at once", func() netip.AddrPort { return server(t, "tcp", at, reset) },
-				func(to netip.AddrPort) { _ = ask(to, time.Second) }, Totals{Reset: n}},
+				func(to netip.AddrPort) { _ = ask(to, patience) }, Totals{Reset: n}},
 			{"resets when asked", func() netip.AddrPort { return server(t, "tcp", at, resetLater) },
-				func(to netip.AddrPort) { _ = ask(to, time.Second) }, Totals{Reset: n}},
+				func(to netip.AddrPort) { _ = ask(to, patience) }, Totals{Reset: n}},
 			{"refuses", func() netip.AddrPort { return netip.MustParseAddrPort(net.JoinHostPort(ip, "9")) },
-				func(to netip.AddrPort) { _ = ask(to, time.Second) }, Totals{Refused: n}},
+				func(to netip.AddrPort) { _ = ask(to, patience) }, Totals{Refused: n}},
 			{"silent", func() netip.AddrPort {
 				command(t, "nft add table "+family+" t")
 				command(t, "nft add chain "+family+" t i { type filter hook input priority 0 ; }")
