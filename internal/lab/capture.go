@@ -196,6 +196,18 @@ func (c *Capture) Events(match func(Event) bool) []Event {
 	return slices.DeleteFunc(events, func(e Event) bool { return !match(e) })
 }
 
+// Since returns what was seen after the first n events, for one who has read
+// those and goes on; not together with Reset.
+func (c *Capture) Since(n int) []Event {
+	c.node.lab.tb.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		c.node.lab.tb.Fatalf("%s: capturing: %v", c.node.Name, c.err)
+	}
+	return slices.Clone(c.events[n:])
+}
+
 // Count returns how many events of a kind were seen that the node sent, or else
 // received.
 func (c *Capture) Count(kind EventKind, sent bool) int {

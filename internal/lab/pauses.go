@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	pauseTick = 5 * time.Millisecond
-	steadyTry = 3 // measurements at most
+	pauseTick  = 5 * time.Millisecond
+	pauseNoted = 20 * time.Millisecond // shorter ones are those of any busy machine
+	steadyTry  = 3                     // measurements at most
 )
 
 // Pauses notes how late the machine wakes one who sleeps: a virtual machine
@@ -20,7 +21,11 @@ type Pauses struct {
 
 	mu      sync.Mutex
 	longest time.Duration
+	noted   []pause
 }
+
+// pause is a time in which the machine stood still.
+type pause struct{ from, to time.Time }
 
 // WatchPauses begins to watch.
 func WatchPauses() *Pauses {
@@ -29,23 +34,46 @@ func WatchPauses() *Pauses {
 		tick := time.NewTimer(pauseTick)
 		defer tick.Stop()
 		for {
-			slept := time.Now()
+			due := time.Now().Add(pauseTick)
 			select {
 			case <-p.stop:
 				return
 			case <-tick.C:
 			}
-			p.note(time.Since(slept) - pauseTick)
+			p.note(due, time.Now())
 			tick.Reset(pauseTick)
 		}
 	})
 	return p
 }
 
-func (p *Pauses) note(late time.Duration) {
+// note takes in one sleep: when it was to end and when it did.
+func (p *Pauses) note(due, woke time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	late := woke.Sub(due)
 	p.longest = max(p.longest, late)
+	if late >= pauseNoted {
+		p.noted = append(p.noted, pause{due, woke})
+	}
+}
+
+// Within is how long the machine stood still between two times, all pauses
+// together but for very short ones.
+func (p *Pauses) Within(from, to time.Time) (still time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, each := range p.noted {
+		begin, end := each.from, each.to
+		if from.After(begin) {
+			begin = from
+		}
+		if to.Before(end) {
+			end = to
+		}
+		still += max(0, end.Sub(begin))
+	}
+	return still
 }
 
 // Longest is the longest time so far that the machine stood still.

@@ -47,3 +47,22 @@ func TestSteady(t *testing.T) {
 		})
 	}
 }
+
+func TestPausesWithin(t *testing.T) {
+	began := time.Now()
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	var p Pauses
+	p.note(at(100), at(110)) // too short to count
+	p.note(at(200), at(500))
+	p.note(at(800), at(900))
+	for _, c := range []struct{ from, to, want int }{
+		{0, 1000, 400}, {0, 150, 0}, {300, 400, 100}, {400, 850, 150}, {500, 800, 0}, {900, 1000, 0},
+	} {
+		if got := p.Within(at(c.from), at(c.to)); got != time.Duration(c.want)*time.Millisecond {
+			t.Errorf("between %d and %d ms the machine stood still for %v, want %d ms", c.from, c.to, got, c.want)
+		}
+	}
+	if p.Longest() != 300*time.Millisecond {
+		t.Errorf("the longest pause is %v, want 300ms", p.Longest())
+	}
+}

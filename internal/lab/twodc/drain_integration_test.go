@@ -5,13 +5,15 @@ package twodc
 import (
 	"strings"
 	"time"
+
+	"rhid/services"
 )
 
 // testDrain: a host is drained from another data centre, under load. Once the
 // command says that it is safe, the host's daemon is killed, and no connection is
 // lost; when it comes back it is still drained, until that is taken back.
 func testDrain(d *dc) {
-	d.up(settings{failback: "failback: {mode: auto, delay: 1s}"})
+	d.up(settings{detection: patient, failback: "failback: {mode: auto, delay: 1s}"})
 	d.forget()
 	l := d.load("atm", 5*time.Millisecond, "client-a", "client-b")
 	b2 := d.Node("b2")
@@ -27,9 +29,9 @@ func testDrain(d *dc) {
 		d.t.Errorf("drain --wait 1ms of b1, which cannot be over yet: %v, %q", err, out)
 	}
 	b2.Must("rhid", "undrain", "node:b1")
-	time.Sleep(time.Second)
 	d.start("a1")
-	time.Sleep(returned)
+	d.able(services.Ready, "a1")
+	d.calm(time.Second)
 	d.want("atm", "a1 a2")
 	d.Node("a2").Must("rhid", "undrain", "node:a1")
 	d.waitHolder("atm", "a1")

@@ -4,7 +4,6 @@ package twodc
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,22 +27,45 @@ type moment struct {
 // most one host of each data centre, the one whose route is in use.
 type fibJournal struct {
 	vip     string
-	cores   [2]*lab.Node
-	watches [2]*lab.FIBWatch
-	first   [2]string // at the beginning
+	routers [4]*lab.Node // the cores, then the branches
+	watches [4]*lab.FIBWatch
+	led     [4]bool   // there was a route at the beginning
+	first   [2]string // where the cores' led then
 	began   time.Time
 }
 
 // reset begins the journal anew with what is now.
 func (j *fibJournal) reset() {
 	j.began = time.Now()
+	j.first = [2]string{}
 	for i, w := range j.watches {
 		w.Reset()
-		j.first[i] = ""
-		for _, r := range j.cores[i].Kernel(j.vip) {
-			j.first[i] = hostAt(r.Via.String())
+		routes := j.routers[i].Kernel(j.vip)
+		j.led[i] = len(routes) > 0
+		if i < len(j.first) && j.led[i] {
+			j.first[i] = hostAt(routes[0].Via.String())
 		}
 	}
+}
+
+// turns are the times since reset at which a router, a core or a branch, left the
+// way it had: packets of what was under way then may have gone to two hosts.
+func (j *fibJournal) turns() []time.Time {
+	var all []time.Time
+	for i, w := range j.watches {
+		led := j.led[i]
+		for _, e := range w.Events() {
+			if len(e.Hops) == 0 || e.Hops[0].Table != unix.RT_TABLE_MAIN {
+				continue
+			}
+			if led {
+				all = append(all, e.At)
+			}
+			led = e.Kind != lab.FIBDelete
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return all
 }
 
 // moments are the changes since reset, the state at reset first.
@@ -53,7 +75,7 @@ func (j *fibJournal) moments() []moment {
 		core int
 	}
 	var all []change
-	for i, w := range j.watches {
+	for i, w := range j.watches[:len(j.first)] {
 		for _, e := range w.Events() {
 			if len(e.Hops) > 0 && e.Hops[0].Table == unix.RT_TABLE_MAIN {
 				all = append(all, change{e, i})
@@ -71,6 +93,14 @@ func (j *fibJournal) moments() []moment {
 		if now := join(state[:]); now != out[len(out)-1].holders {
 			out = append(out, moment{c.At, now})
 		}
+	}
+	return out
+}
+
+// since are times since the beginning.
+func (j *fibJournal) since(times []time.Time) (out []time.Duration) {
+	for _, at := range times {
+		out = append(out, at.Sub(j.began).Round(time.Millisecond))
 	}
 	return out
 }
@@ -115,26 +145,23 @@ type wireJournal struct {
 	captures map[string]*lab.Capture // by host, shared with the other services
 
 	mu    sync.Mutex
-	first map[string]bool           // at the beginning
-	conns map[string]netip.AddrPort // of the hosts' last announcements until then
-	ends  []moment                  // sessions that a kill ended
+	read  map[string]int // how many events of each capture are in said
+	said  []saying       // since the lab began, in order once listen has returned
 	began time.Time
 }
 
-// reset begins the journal anew at a time, of which the captures must have
-// caught up.
-func (j *wireJournal) reset(at time.Time) {
+// reset begins the journal anew. What a capture tells of later, though it was
+// before, still counts as before.
+func (j *wireJournal) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_, j.first, j.conns = j.fold(at)
-	j.ends = slices.DeleteFunc(j.ends, func(m moment) bool { return m.at.Before(at) })
-	j.began = at
+	j.began = time.Now()
 }
 
 func (j *wireJournal) ended(host string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.ends = append(j.ends, moment{time.Now(), host})
+	j.said = append(j.said, saying{at: time.Now(), host: host})
 }
 
 // saying is one thing on a host's session: it announces the VIP, or does not, or
@@ -146,67 +173,60 @@ type saying struct {
 	on   bool
 }
 
-func (j *wireJournal) sayings() []saying {
-	var all []saying
+// listen takes in what the captures have seen meanwhile.
+func (j *wireJournal) listen() {
 	for host, c := range j.captures {
-		c.Events(func(e lab.Event) bool {
+		events := c.Since(j.read[host])
+		j.read[host] += len(events)
+		for _, e := range events {
 			conn := e.Src // the end that is not the well-known port tells sessions apart
 			if conn.Port() == bgpPort {
 				conn = e.Dst
 			}
 			switch {
-			case e.At.Before(j.began):
 			case e.Kind == lab.BGPNotification:
-				all = append(all, saying{e.At, host, conn, false})
+				j.said = append(j.said, saying{e.At, host, conn, false})
 			case e.Kind != lab.BGPUpdate || e.Sent:
 			case e.Announces(j.vip):
-				all = append(all, saying{e.At, host, conn, true})
+				j.said = append(j.said, saying{e.At, host, conn, true})
 			case e.Withdraws(j.vip):
-				all = append(all, saying{e.At, host, conn, false})
+				j.said = append(j.said, saying{e.At, host, conn, false})
 			}
-			return false
-		})
+		}
 	}
-	for _, e := range j.ends {
-		all = append(all, saying{at: e.at, host: e.holders})
-	}
-	slices.SortStableFunc(all, func(a, b saying) int { return a.at.Compare(b.at) })
-	return all
+	slices.SortStableFunc(j.said, func(a, b saying) int { return a.at.Compare(b.at) })
 }
 
-// moments are the sets of announcers since reset.
+// moments are the sets of announcers since reset. A connection that loses
+// against another of the same pair (RFC 4271 §6.8) ends with a NOTIFICATION, and
+// so does one from before a host was cut off; that says nothing of the session
+// that is.
 func (j *wireJournal) moments() []moment {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	all, _, _ := j.fold(time.Now())
-	return all
-}
-
-// fold goes through what was said until a time. A connection that loses against
-// another of the same pair (RFC 4271 §6.8) ends with a NOTIFICATION, and so does
-// one from before a host was cut off; that says nothing of the session that is.
-func (j *wireJournal) fold(until time.Time) (all []moment, state map[string]bool, conns map[string]netip.AddrPort) {
-	state, conns = map[string]bool{}, map[string]netip.AddrPort{}
-	maps.Copy(state, j.first)
-	maps.Copy(conns, j.conns)
-	all = []moment{{j.began, announcers(state)}}
-	for _, s := range j.sayings() {
-		if s.at.After(until) {
-			break
+	j.listen()
+	state := map[string]bool{}
+	conns := map[string]netip.AddrPort{} // of the hosts' last announcements
+	var all []moment
+	for _, s := range j.said {
+		if all == nil && !s.at.Before(j.began) {
+			all = []moment{{j.began, announcers(state)}}
 		}
-		known, ok := conns[s.host]
-		if !s.on && s.conn.IsValid() && ok && s.conn != known {
+		if known, ok := conns[s.host]; !s.on && s.conn.IsValid() && ok && s.conn != known {
 			continue
 		}
 		state[s.host] = s.on
 		if s.on {
 			conns[s.host] = s.conn
 		}
-		if now := announcers(state); now != all[len(all)-1].holders {
+		if now := announcers(state); len(all) > 0 && now != all[len(all)-1].holders {
 			all = append(all, moment{s.at, now})
 		}
 	}
-	return all, state, conns
+	if all == nil {
+		all = []moment{{j.began, announcers(state)}}
+	}
+	return all
 }
 
 func (j *wireJournal) String() string {
@@ -232,15 +252,15 @@ func (d *dc) watchRouters() {
 		captures[h.name] = d.Node(h.core).Capture(h.iface)
 	}
 	d.fib, d.wire = map[string]*fibJournal{}, map[string]*wireJournal{}
-	cores := [2]*lab.Node{d.Node("core-a"), d.Node("core-b")}
+	routers := [4]*lab.Node{d.Node("core-a"), d.Node("core-b"), d.Node("branch-a"), d.Node("branch-b")}
 	for _, s := range dcServices() {
-		j := &fibJournal{vip: s.vip, cores: cores}
-		for i, c := range cores {
-			j.watches[i] = c.WatchFIB(s.vip)
+		j := &fibJournal{vip: s.vip, routers: routers}
+		for i, r := range routers {
+			j.watches[i] = r.WatchFIB(s.vip)
 		}
 		j.reset()
 		d.fib[s.name] = j
-		d.wire[s.name] = &wireJournal{vip: s.vip, captures: captures, began: time.Now()}
+		d.wire[s.name] = &wireJournal{vip: s.vip, captures: captures, read: map[string]int{}, began: time.Now()}
 	}
 }
 
@@ -253,42 +273,8 @@ func (d *dc) ended(host string) {
 
 // forget begins all journals anew. Nothing may be moving.
 func (d *dc) forget() {
-	const lag = 50 * time.Millisecond // of the captures
-	at := time.Now()
-	time.Sleep(lag)
 	for name, j := range d.wire {
-		j.reset(at)
+		j.reset()
 		d.fib[name].reset()
 	}
-}
-
-// waitHolder waits until the routers lead to exactly these hosts, "a1" or
-// "a1+b1".
-func (d *dc) waitHolder(service, want string) {
-	d.t.Helper()
-	d.waitHolderFor(service, want, dcUp)
-}
-
-func (d *dc) waitHolderFor(service, want string, limit time.Duration) time.Duration {
-	d.t.Helper()
-	return d.WaitFor(service+" at the routers from "+want+" (FIB "+d.fib[service].String()+")", limit, func() bool { return d.fib[service].now() == want })
-}
-
-// calm waits until no journal has changed for a while.
-func (d *dc) calm(quiet time.Duration) {
-	d.t.Helper()
-	count := func() int {
-		n := 0
-		for name := range d.fib {
-			n += len(d.fib[name].moments()) + len(d.wire[name].moments())
-		}
-		return n
-	}
-	last, since := count(), time.Now()
-	d.WaitFor(fmt.Sprintf("nothing moves for %v", quiet), dcUp, func() bool {
-		if n := count(); n != last {
-			last, since = n, time.Now()
-		}
-		return time.Since(since) >= quiet
-	})
 }

@@ -3,12 +3,11 @@
 package twodc
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
-	"rhid/internal/control"
+	"rhid/services"
 )
 
 // servers ends all business servers, and has them back.
@@ -50,10 +49,11 @@ func testAllDown(d *dc) {
 		{"withdraw", "announcers: 1", 0},
 		{"keep", "announcers: 1\n    all_down: keep", 1},
 	} {
-		d.up(settings{announcers: c.announcers, failback: "failback: {mode: auto, delay: 1s}"})
+		d.up(settings{detection: patient, announcers: c.announcers, failback: "failback: {mode: auto, delay: 1s}"})
 		d.forget()
 		began := time.Now()
 		d.servers(false)
+		d.eachIs("down", func(r services.Readiness) bool { return r == services.Down }, "a1", "a2", "b1", "b2")
 		d.holders(c.left, "with every server dead, all_down: "+c.name)
 		took := time.Since(began)
 		d.calm(2 * time.Second)
@@ -78,7 +78,7 @@ func testAllDown(d *dc) {
 // that noticed later would have the service for a moment, and a brake of its own.
 // Node-local failures are never held back.
 func testBrake(d *dc) {
-	d.up(settings{detection: "detection: fast\n  max_withdrawals: 2", failback: "failback: {mode: auto, delay: 1s}"})
+	d.up(settings{detection: patient + "\n  max_withdrawals: 2", failback: "failback: {mode: auto, delay: 1s}"})
 	others := []string{"a2", "b1", "b2"}
 	d.wayToServers(others, false)
 	for _, s := range dcServices() {
@@ -100,11 +100,11 @@ func testBrake(d *dc) {
 	if len(held) != 2 {
 		d.t.Errorf("%v are held, want two", held)
 	}
-	var st control.Status
-	if err := json.Unmarshal([]byte(d.Node("a1").Must("rhid", "status", "-o", "json")), &st); err != nil {
-		d.t.Fatal(err)
+	said := d.status("a1").Services
+	if len(said) != len(dcServices()) {
+		d.t.Errorf("a1 says of its services: %+v", said)
 	}
-	for _, s := range st.Services {
+	for _, s := range said {
 		if braked := s.Reason.Code == "brake"; braked != slices.Contains(held, s.Name) {
 			d.t.Errorf("a1 says of %s: %s, %s; held are %v", s.Name, s.Reason.Code, s.Reason.Evidence, held)
 		}

@@ -14,10 +14,9 @@ import (
 // before the fail-back delay, and blames no server for its own sleep.
 func testStall(d *dc) {
 	const asleep, delay = 10 * time.Second, 4 * time.Second
-	d.up(settings{failback: "failback: {mode: auto, delay: 4s}"})
-	time.Sleep(delay) // until nobody is on trial for having just started
+	d.up(settings{detection: patient, failback: "failback: {mode: auto, delay: 4s}"})
 	d.forget()
-	failed := d.failures("a1", "atm")
+	_, failed := d.probes("a1", "atm")
 	d.mu.Lock()
 	p := d.proc["a1"]
 	d.mu.Unlock()
@@ -26,8 +25,13 @@ func testStall(d *dc) {
 	d.waitHolder("atm", "a2")
 	took := time.Since(began)
 	time.Sleep(asleep - time.Since(began))
-	p.Cont()
 	woke := time.Now()
+	p.Cont()
+	runs, _ := d.probes("a1", "atm")
+	d.WaitFor("a1 has asked the servers of atm again", dcUp, func() bool { now, _ := d.probes("a1", "atm"); return now >= runs+4 })
+	if _, now := d.probes("a1", "atm"); now != failed {
+		d.t.Errorf("a1 counted %d failed probes of atm because of the stall", now-failed)
+	}
 	d.waitHolder("atm", "a1")
 	back := time.Since(woke)
 	if back < delay {
@@ -35,15 +39,13 @@ func testStall(d *dc) {
 	}
 	d.calm(time.Second)
 	d.want("atm", "a1 a2 a1")
-	if now := d.failures("a1", "atm"); now != failed {
-		d.t.Errorf("a1 counted %d failed probes of atm because of the stall", now-failed)
-	}
 	d.t.Logf("SIGSTOP of a1 for %v: a2 led to after %v, a1 back %v after it woke, no probe counted failed",
 		asleep, took.Round(time.Millisecond), back.Round(time.Millisecond))
 }
 
-// failures is how many probes of a service have failed at a host.
-func (d *dc) failures(host, service string) (n uint64) {
+// probes is how many probes of a service a host has made, and how many of them
+// have failed.
+func (d *dc) probes(host, service string) (runs, fails uint64) {
 	d.t.Helper()
 	var ex control.Explanation
 	if err := json.Unmarshal([]byte(d.Node(host).Must("rhid", "explain", service, "-o", "json")), &ex); err != nil {
@@ -53,7 +55,7 @@ func (d *dc) failures(host, service string) (n uint64) {
 		d.t.Fatalf("%s has no checks of %s", host, service)
 	}
 	for _, c := range ex.Checks {
-		n += c.Fails
+		runs, fails = runs+c.Runs, fails+c.Fails
 	}
-	return n
+	return runs, fails
 }

@@ -140,12 +140,6 @@ func (d *dc) dies(k death, v victim, f *deathFigures) {
 	d.start(first)
 }
 
-// waitLed waits until a core router leads to a host, whatever the others do.
-func (d *dc) waitLed(service, host string) {
-	d.t.Helper()
-	d.WaitFor(service+" led to "+host, dcUp, func() bool { return strings.Contains(d.fib[service].now(), host) })
-}
-
 // powerOn is a host that boots: its links are up, and its routes are as its
 // network configuration has them, which went with the link.
 func (d *dc) powerOn(host string) {
@@ -158,27 +152,6 @@ func (d *dc) powerOn(host string) {
 			n.Must(strings.Fields(strings.Replace(line, " add ", " replace ", 1))...)
 		}
 	}
-}
-
-// waitServed waits until a client has been served without a loss for a while.
-func (d *dc) waitServed(p *lab.Prober, by string) {
-	d.t.Helper()
-	const calm = 300 * time.Millisecond
-	d.WaitFor("the client is served again, by "+by, 30*time.Second, func() bool {
-		attempts := p.Attempts()
-		if len(attempts) == 0 || time.Since(attempts[len(attempts)-1].Start) > calm {
-			return false
-		}
-		for i := len(attempts) - 1; i >= 0; i-- {
-			if bad(attempts[i]) {
-				return false
-			}
-			if attempts[len(attempts)-1].Start.Sub(attempts[i].Start) > calm {
-				return true
-			}
-		}
-		return false
-	})
 }
 
 func bad(a lab.Attempt) bool { return a.Error != "" || a.Took > deathSlow }
@@ -201,22 +174,6 @@ func outageOf(attempts []lab.Attempt) (longest time.Duration, failed int) {
 		}
 	}
 	return longest, failed
-}
-
-// waitWire waits until exactly these hosts announce a service to their cores.
-func (d *dc) waitWire(service, want string) {
-	d.t.Helper()
-	now := func() string {
-		all := d.wire[service].moments()
-		return all[len(all)-1].holders
-	}
-	limit := time.Now().Add(dcUp)
-	for now() != want {
-		if time.Now().After(limit) {
-			d.t.Fatalf("%s is announced by %s, want %s", service, d.wire[service], want)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // judge prints the figures of one kind of death and compares them with the

@@ -10,8 +10,13 @@ import (
 	"rhid/internal/lab"
 )
 
-// afterHeal is when the result must stand.
-const afterHeal = 15 * time.Second
+const (
+	// afterHeal is when the result must stand.
+	afterHeal = 15 * time.Second
+	// gossipStill is how long the machine may stand still: after much more a host
+	// may rightly pass for dead where gossip is fast.
+	gossipStill = 150 * time.Millisecond
+)
 
 // cut is one way in which gossip fails while the data network is whole.
 type cut struct {
@@ -47,7 +52,7 @@ func cuts() []cut {
 // without a holder, each moves at most once for the cut and once for the heal,
 // and then the first of the order has it alone.
 func testPartition(d *dc) {
-	d.up(settings{})
+	d.up(settings{failback: "failback: {mode: auto, delay: 2s}"})
 	all := cuts()
 	if runs(d.t) > 10 {
 		long := all[1]
@@ -55,11 +60,12 @@ func testPartition(d *dc) {
 		all = append(all, long)
 	}
 	for _, c := range all {
-		d.partition(c)
+		lab.Steady(d.t, gossipStill, func() []string { return d.partition(c) })
 	}
 }
 
-func (d *dc) partition(c cut) {
+// partition cuts and heals once, and returns what was not as it should be.
+func (d *dc) partition(c cut) (misses []string) {
 	d.t.Helper()
 	d.calm(time.Second)
 	d.forget()
@@ -72,30 +78,33 @@ func (d *dc) partition(c cut) {
 	d.Node(c.node).Must("nft", "delete table netdev cut")
 	healed := time.Now()
 	for _, s := range dcServices() {
-		d.waitHolderFor(s.name, s.order[0], afterHeal)
+		d.waitHolder(s.name, s.order[0])
 	}
-	result := d.settledAt().Sub(healed)
 	d.calm(3 * time.Second)
 	for _, s := range dcServices() {
-		d.judgeCut(c, s, healed)
-		d.noneLost("gossip cut "+c.name+", "+s.name, loads[s.name])
+		for _, miss := range slices.Concat(d.judgeCut(s, healed), d.losses(s.name, loads[s.name])) {
+			misses = append(misses, fmt.Sprintf("gossip cut %s: %s", c.name, miss))
+		}
 	}
-	d.t.Logf("gossip cut %s for %v: one result %s after the heal", c.name, c.last, ms(max(0, result)))
+	d.t.Logf("gossip cut %s for %v: one result %s after the heal", c.name, c.last, ms(max(0, d.settledAt().Sub(healed))))
+	return misses
 }
 
-// settledAt is when the last announcer changed.
+// settledAt is when the last announcer changed, and the last route in a core.
 func (d *dc) settledAt() time.Time {
 	var last time.Time
-	for _, j := range d.wire {
-		all := j.moments()
-		if at := all[len(all)-1].at; at.After(last) {
-			last = at
+	for name := range d.wire {
+		for _, all := range [][]moment{d.wire[name].moments(), d.fib[name].moments()} {
+			if at := all[len(all)-1].at; at.After(last) {
+				last = at
+			}
 		}
 	}
 	return last
 }
 
-func (d *dc) judgeCut(c cut, s service, healed time.Time) {
+// judgeCut says what is wrong with the holders of one service.
+func (d *dc) judgeCut(s service, healed time.Time) (misses []string) {
 	d.t.Helper()
 	wire, fib := d.wire[s.name].moments(), d.fib[s.name].moments()
 	more, fewer := 0, 0 // the cut adds a holder, the heal takes it away
@@ -106,35 +115,39 @@ func (d *dc) judgeCut(c cut, s service, healed time.Time) {
 			fewer++
 		}
 	}
-	d.t.Logf("gossip cut %s for %v: %s announced by %s, led to %s", c.name, c.last, s.name, d.wire[s.name], d.fib[s.name])
-	if slices.ContainsFunc(fib, func(m moment) bool { return m.holders == "-" }) {
-		d.t.Errorf("%s, %s: the routers led to nobody", c.name, s.name)
-	}
-	if slices.ContainsFunc(wire, func(m moment) bool { return m.holders == "-" }) {
-		d.t.Errorf("%s, %s: nobody announced it", c.name, s.name)
+	d.t.Logf("%s announced by %s, led to %s", s.name, d.wire[s.name], d.fib[s.name])
+	nobody := func(m moment) bool { return m.holders == "-" }
+	if slices.ContainsFunc(fib, nobody) || slices.ContainsFunc(wire, nobody) {
+		misses = append(misses, fmt.Sprintf("%s was announced by %s, led to %s, want a holder at all times", s.name, d.wire[s.name], d.fib[s.name]))
 	}
 	if more > 1 || fewer > 1 {
-		d.t.Errorf("%s, %s: a holder came %d times and one went %d times, want at most once each", c.name, s.name, more, fewer)
+		misses = append(misses, fmt.Sprintf("%s was announced by %s: a holder came %d times and one went %d times, want at most once each", s.name, d.wire[s.name], more, fewer))
 	}
-	if last := wire[len(wire)-1]; last.holders != s.order[0] || last.at.Sub(healed) > afterHeal {
-		d.t.Errorf("%s, %s: announced by %s in the end, %v after the heal; want %s within %v", c.name, s.name, last.holders, last.at.Sub(healed), s.order[0], afterHeal)
+	for _, all := range [][]moment{wire, fib} {
+		if last := all[len(all)-1]; last.holders != s.order[0] || last.at.Sub(healed) > afterHeal {
+			misses = append(misses, fmt.Sprintf("%s: %s in the end, %v after the heal; want %s within %v", s.name, last.holders, last.at.Sub(healed), s.order[0], afterHeal))
+		}
 	}
+	return misses
 }
 
 // testDataCut: the data centres lose each other and gossip is whole. Nobody
 // takes over what lives, and a branch goes on using its own data centre.
 func testDataCut(d *dc) {
-	d.up(settings{})
+	d.up(settings{failback: "failback: {mode: auto, delay: 2s}"})
+	lab.Steady(d.t, gossipStill, d.cutData)
+}
+
+// cutData cuts and heals once, and returns what was not as it should be.
+func (d *dc) cutData() (misses []string) {
+	d.t.Helper()
+	d.calm(time.Second)
 	d.forget()
 	// What the hosts answer themselves: their HAProxy goes on asking the servers of
 	// the other data centre until its own checks have failed.
 	near := []*load{
-		{service: "atm", probes: []*lab.Prober{d.Node("client-a").ProbeHTTP("10.255.0.10:9200", 20*time.Millisecond)}},
-		{service: "counter", probes: []*lab.Prober{d.Node("client-b").ProbeHTTP("10.255.0.30:9200", 20*time.Millisecond)}},
-	}
-	for _, l := range near {
-		d.waitServed(l.probes[0], "the holder")
-		l.from = time.Now()
+		d.loadOf("atm", d.Node("client-a").ProbeHTTP("10.255.0.10:9200", 20*time.Millisecond)),
+		d.loadOf("counter", d.Node("client-b").ProbeHTTP("10.255.0.30:9200", 20*time.Millisecond)),
 	}
 	links := []string{"core-a:eth3", "core-a:eth5", "core-b:eth4"}
 	for _, l := range links {
@@ -146,17 +159,18 @@ func testDataCut(d *dc) {
 	}
 	time.Sleep(5 * time.Second)
 	for _, s := range dcServices() {
-		if got := sequence(d.wire[s.name].moments()); got != s.order[0] {
-			d.t.Errorf("data network cut: %s was announced by %s, want only %s", s.name, d.wire[s.name], s.order[0])
+		wire, fib := sequence(d.wire[s.name].moments()), withoutGaps(sequence(d.fib[s.name].moments()))
+		if wire != s.order[0] || fib != s.order[0] {
+			misses = append(misses, fmt.Sprintf("data network cut: %s was announced by %s and led to %s, want only %s", s.name, d.wire[s.name], d.fib[s.name], s.order[0]))
 		}
-		d.want(s.name, s.order[0])
 	}
 	for _, l := range near {
 		for who := range l.probes[0].Result().Who {
 			if who != serviceOf(l.service).order[0] && who != "" {
-				d.t.Errorf("data network cut: %s was served by %s", l.service, who)
+				misses = append(misses, fmt.Sprintf("data network cut: %s was served by %s", l.service, who))
 			}
 		}
-		d.noneLost("data network cut, "+l.service+" from its own data centre", l)
+		misses = append(misses, d.losses("data network cut, "+l.service+" from its own data centre", l)...)
 	}
+	return misses
 }

@@ -24,7 +24,7 @@ func testStop(d *dc) {
 	if os.Getenv("RHID_FULL") != "" {
 		connects = 10_000
 	}
-	d.up(settings{announcers: "announcers: 2", failback: "failback: {mode: auto, delay: 1s}"})
+	d.up(settings{detection: patient, announcers: "announcers: 2", failback: "failback: {mode: auto, delay: 1s}"})
 	d.forget()
 	core := d.Node("core-a")
 	wire := core.Capture("eth1")
@@ -60,7 +60,7 @@ func testStop(d *dc) {
 		d.t.Logf("SIGTERM: withdraw after %s, NOTIFICATION after %s, end after %s", ms(gone[0].At.Sub(began)), ms(end.At.Sub(began)), ms(took))
 	}
 	d.waitHolder("atm", "a2+b1")
-	d.WaitFor(fmt.Sprintf("%d connections", connects), 2*time.Minute, func() bool { return len(l.attempts()) >= connects })
+	d.connections(l, connects)
 	d.t.Logf("atm: %s", d.fib["atm"])
 	d.noneLost("drain, then SIGTERM of a1", l)
 }
@@ -102,7 +102,7 @@ var hopWeight = regexp.MustCompile(`nexthop via (\S+) dev \S+ .*?weight (\d+)`)
 // testWeights: two announcers of the same rank share the traffic as the
 // bandwidths say that they tell.
 func testWeights(d *dc) {
-	d.configure(settings{announcers: "announcers: 2"})
+	d.configure(settings{detection: patient, announcers: "announcers: 2"})
 	for _, h := range dcHosts() {
 		text, err := d.Node(h.name).ReadFile(dcConfig)
 		if err != nil {
@@ -120,22 +120,20 @@ func testWeights(d *dc) {
 	defer multipath(1)
 	d.start("a1", "a2", "b1", "b2")
 	weights := map[string]int{}
-	took := d.WaitFor("both next hops at core-a", dcUp, func() bool {
+	took := d.until("core-a's kernel has both next hops, with weights of 1 to 3", func() string {
 		clear(weights)
 		for _, m := range hopWeight.FindAllStringSubmatch(core.Must("ip", "route", "show", serviceOf("atm").vip), -1) {
 			weights[m[1]], _ = strconv.Atoi(m[2])
 		}
-		return len(weights) == 2
+		if a1, a2 := weights["10.1.1.1"], weights["10.1.2.1"]; a1 > 0 && 10*a2 >= 27*a1 && 10*a2 <= 33*a1 { // FRR makes percentages of them
+			return ""
+		}
+		return fmt.Sprintf("it has %v", weights)
 	})
-	said := core.Must("vtysh", "-c", "show bgp ipv4 unicast "+serviceOf("atm").vip)
-	for _, line := range strings.Split(said, "\n") {
+	for _, line := range strings.Split(core.Must("vtysh", "-c", "show bgp ipv4 unicast "+serviceOf("atm").vip), "\n") {
 		if strings.Contains(line, "LB:") {
 			d.t.Logf("core-a: %s", strings.TrimSpace(line))
 		}
 	}
-	a1, a2 := weights["10.1.1.1"], weights["10.1.2.1"]
-	d.t.Logf("weights in core-a's kernel after %v: a1 %d (10 Gbit/s), a2 %d (30 Gbit/s)", took.Round(time.Millisecond), a1, a2)
-	if a1 == 0 || 10*a2 < 27*a1 || 10*a2 > 33*a1 { // FRR makes percentages of them
-		d.t.Errorf("the weights are %d and %d, want 1 to 3; bgpd says\n%s", a1, a2, said)
-	}
+	d.t.Logf("weights in core-a's kernel after %v: %v, of 10 and 30 Gbit/s", took.Round(time.Millisecond), weights)
 }
