@@ -102,6 +102,21 @@ func localEnd(f *os.File) (netip.AddrPort, error) {
 	}
 }
 
+// resentBy returns how many packets a connected socket has sent again.
+func resentBy(f *os.File) (int, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var info *unix.TCPInfo
+	var ierr error
+	err = raw.Control(func(fd uintptr) { info, ierr = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	if err = errors.Join(err, ierr); err != nil {
+		return 0, fmt.Errorf("reading what a socket has sent again: %w", err)
+	}
+	return int(info.Total_retrans), nil
+}
+
 func sockaddr(a netip.AddrPort) (int, unix.Sockaddr) {
 	if a.Addr().Is4() {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}

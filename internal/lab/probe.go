@@ -19,11 +19,12 @@ const probeLimit = 1500 * time.Millisecond
 
 // Attempt is one connection that a Prober tried.
 type Attempt struct {
-	Start time.Time
-	Took  time.Duration
-	Local netip.AddrPort // its own end; zero when it was not connected
-	Who   string         // what the server called itself, "" on failure
-	Error ConnError      // "" on success
+	Start  time.Time
+	Took   time.Duration
+	Local  netip.AddrPort // its own end; zero when it was not connected
+	Resent int            // packets that the kernel sent again, its SYN among them, while it was connected
+	Who    string         // what the server called itself, "" on failure
+	Error  ConnError      // "" on success
 }
 
 // Prober connects again and again from a node, each time anew.
@@ -95,8 +96,7 @@ func (n *Node) probe(addr string, every time.Duration, request string) *Prober {
 func (p *Prober) attempt() {
 	defer p.running.Done()
 	a := Attempt{Start: time.Now()}
-	who, local, err := p.ask()
-	a.Local = local
+	who, err := p.ask(&a)
 	a.Took = time.Since(a.Start)
 	if errors.Is(err, errClosed) {
 		return
@@ -111,23 +111,25 @@ func (p *Prober) attempt() {
 	p.attempts = append(p.attempts, a)
 }
 
-// ask connects, asks, and returns what the server calls itself and the
-// connection's own end.
-func (p *Prober) ask() (who string, local netip.AddrPort, err error) {
+// ask connects, notes in a what it saw of the connection, asks, and returns what
+// the server calls itself.
+func (p *Prober) ask(a *Attempt) (who string, err error) {
 	deadline := time.Now().Add(probeLimit)
 	f, err := p.node.connect(p.addr, deadline)
 	if err != nil {
-		return "", local, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if local, err = localEnd(f); err != nil {
-		return "", local, err
+	if a.Local, err = localEnd(f); err != nil {
+		return "", err
 	}
 	if err := f.SetDeadline(deadline); err != nil {
-		return "", local, err
+		return "", err
 	}
 	who, err = p.answer(f)
-	return who, local, err
+	resent, rerr := resentBy(f)
+	a.Resent = resent
+	return who, errors.Join(err, rerr)
 }
 
 // answer sends the request if there is one, and returns the last line of the

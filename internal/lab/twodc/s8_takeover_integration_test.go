@@ -108,7 +108,7 @@ func testPlannedReturn(d *dc) {
 	d.waitHolder("atm", "a2")
 	d.calm(time.Second)
 	d.forget()
-	l := d.load("atm", 3*time.Millisecond, "client-a", "client-b")
+	l := d.load("atm", 4*time.Millisecond, "client-a", "client-b")
 	d.start("a1")
 	d.waitHolder("atm", "a1")
 	d.connections(l, connections)
