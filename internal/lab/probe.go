@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,8 @@ type Prober struct {
 	node    *Node
 	addr    netip.AddrPort
 	request string
+	most    int32 // attempts under way at once; 0 is any number
+	under   atomic.Int32
 	stop    chan struct{}
 	running sync.WaitGroup
 
@@ -56,30 +59,41 @@ type ProbeResult struct {
 // attempt is good when the server sends a line, its name (see Serve).
 func (n *Node) Probe(addr string, every time.Duration) *Prober {
 	n.lab.tb.Helper()
-	return n.probe(addr, every, "")
+	return n.probe(addr, every, "", 0)
+}
+
+// ProbeAtMost is Probe with at most so many attempts under way at once: no more
+// than a busy machine has the time for. Those that hang keep others from
+// beginning, so how long an outage lasts is for Probe.
+func (n *Node) ProbeAtMost(addr string, every time.Duration, most int32) *Prober {
+	n.lab.tb.Helper()
+	return n.probe(addr, every, "", most)
 }
 
 // ProbeHTTP is Probe of an HTTP server whose body is its name.
 func (n *Node) ProbeHTTP(addr string, every time.Duration) *Prober {
 	n.lab.tb.Helper()
-	return n.probe(addr, every, "GET / HTTP/1.0\r\n\r\n")
+	return n.probe(addr, every, "GET / HTTP/1.0\r\n\r\n", 0)
 }
 
-func (n *Node) probe(addr string, every time.Duration, request string) *Prober {
+func (n *Node) probe(addr string, every time.Duration, request string, most int32) *Prober {
 	n.lab.tb.Helper()
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		n.lab.tb.Fatalf("%s: probing %q: %v", n.Name, addr, err)
 	}
-	p := &Prober{node: n, addr: ap, request: request, stop: make(chan struct{})}
+	p := &Prober{node: n, addr: ap, request: request, most: most, stop: make(chan struct{})}
 	p.running.Add(1)
 	go func() {
 		defer p.running.Done()
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			p.running.Add(1)
-			go p.attempt()
+			if p.most == 0 || p.under.Load() < p.most {
+				p.running.Add(1)
+				p.under.Add(1)
+				go p.attempt()
+			}
 			select {
 			case <-tick.C:
 			case <-p.stop:
@@ -95,6 +109,7 @@ func (n *Node) probe(addr string, every time.Duration, request string) *Prober {
 // attempt makes one connection and notes what came of it.
 func (p *Prober) attempt() {
 	defer p.running.Done()
+	defer p.under.Add(-1)
 	a := Attempt{Start: time.Now()}
 	who, err := p.ask(&a)
 	a.Took = time.Since(a.Start)

@@ -112,7 +112,7 @@ func (d *dc) dies(k death, v victim, f *deathFigures) {
 	}
 	d.calm(300 * time.Millisecond)
 	d.forget()
-	clients := d.load(s.name, deathProbe, v.client)
+	clients := d.loadOf(s.name, d.Node(v.client).Probe(s.addr(), deathProbe))
 	at := time.Now()
 	if k.power {
 		d.Cut(first + ":eth1")
