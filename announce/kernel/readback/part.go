@@ -21,7 +21,7 @@ const (
 	hotGap    = 30 * time.Millisecond  // between two questions just after a change
 	hotFor    = 2 * time.Second        // how long that is
 	warmGap   = 250 * time.Millisecond // while something is other than expected
-	workShare = 10                     // a question takes at most one part in so many
+	workShare = 10                     // a question takes at most one part in so many, where it takes no longer than patience
 	redial    = time.Second            // between two attempts to connect
 	maxAnswer = 64 << 20               // bytes
 )
@@ -188,7 +188,7 @@ func (p *part) learn(said answer, asked time.Time) {
 	// The first answer after a change is news even if it is the same: until
 	// then, the one before it said nothing of the change.
 	news := back || !p.asked.After(p.poked) || !maps.Equal(p.has, said.has) || !maps.Equal(p.clients, said.clients)
-	p.answer, p.asked, p.took = said, asked, time.Since(asked)
+	p.answer, p.asked, p.took = said, asked, min(time.Since(asked), patience) // the rest was silence and no work
 	p.silent, p.refused = time.Time{}, nil
 	p.mu.Unlock()
 	if back {

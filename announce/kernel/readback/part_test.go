@@ -188,6 +188,13 @@ func TestSilence(t *testing.T) {
 		if a := answer(); !heard(r) || a.Fault != "" || a.Has || a.Asked.Before(frozen) {
 			t.Errorf("as it goes on: %+v", a)
 		}
+		// It was not at work for 30 s, so it need not rest for minutes.
+		if n := d.asks(workShare * patience); n == 0 {
+			t.Errorf("not asked again within %v", workShare*patience)
+		}
+		if n := d.asks(10 * time.Second); n != 10 {
+			t.Errorf("at rest again: asked %d times in 10 s, want 10", n)
+		}
 	})
 }
 
