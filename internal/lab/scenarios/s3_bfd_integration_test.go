@@ -48,14 +48,15 @@ func bfdDeaths() []bfdDeath {
 		{"kill -9", bfdGoal, once(func(s *bfdSite) { s.rhid.Signal(syscall.SIGKILL) }), func(*bfdSite) {}},
 		{"SIGSTOP", bfdGoal, once(func(s *bfdSite) { s.rhid.Stop() }), func(*bfdSite) {}},
 		{"host cut off, silently", bfdGoal, func(s *bfdSite) (time.Time, time.Time) {
+			// The router is the second end of each link to become deaf, and is when
+			// the command ends, which may take a while to begin.
+			s.Blackhole("lb1:eth1")
 			frr := time.Now()
-			s.Blackhole("tor-frr:eth1")
-			bird := time.Now()
-			s.Blackhole("tor-bird:eth1")
-			return frr, bird
+			s.Blackhole("lb1:eth2")
+			return frr, time.Now()
 		}, func(s *bfdSite) {
-			s.Unblackhole("tor-frr:eth1")
-			s.Unblackhole("tor-bird:eth1")
+			s.Unblackhole("lb1:eth1")
+			s.Unblackhole("lb1:eth2")
 		}},
 		{"event loop hung", bfdHung, once(func(s *bfdSite) {
 			// reading the configuration never ends

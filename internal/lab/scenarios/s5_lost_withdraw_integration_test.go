@@ -51,6 +51,10 @@ func TestS5LostWithdraw(t *testing.T) {
 			s.refusedWithdraw()
 			s.refusedAnnounce()
 		})
+		if len(s.misses) > 0 {
+			s.kernel.health.Resume()
+			return s.misses
+		}
 		s.foreignRoute()
 		return s.misses
 	})
@@ -207,11 +211,29 @@ func (s *s5) frozenBeside(meanwhile func()) {
 	s.adjacent()
 	for _, vip := range s.kernel.vips() {
 		for _, node := range []string{"core-frr", "core-bird", "branch"} {
-			s.WaitFor(vip+" gone from "+node, s5Limit, func() bool { return len(s.Node(node).Kernel(vip)) == 0 })
+			if !s.left(node, vip) {
+				s.misses = append(s.misses, fmt.Sprintf("OSPF is back beside rhid → %s is at %s still", vip, node))
+				continue
+			}
 			s.judge(fmt.Sprintf("OSPF is back beside rhid → %s was at %s for", vip, node), s.there(node, vip), s5Bound)
 		}
 	}
 	s.quiet = time.Now()
+}
+
+// left waits until a node has no route to a VIP. It says whether that came: on a
+// machine that stood still, FRR may leave an LSA of its own that its neighbour
+// gives back to it.
+func (s *s5) left(node, vip string) bool {
+	s.t.Helper()
+	until := time.Now().Add(s5Limit)
+	for len(s.Node(node).Kernel(vip)) > 0 {
+		if time.Now().After(until) {
+			return false
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return true
 }
 
 // there is how long a node that now has no route to a VIP had one since forget.
