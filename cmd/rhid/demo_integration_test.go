@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,22 +38,32 @@ func buildForAll(t *testing.T) string {
 }
 
 // demoCmd runs as nobody, when root runs the test: the demo must need no root.
-func demoCmd(bin string, out *bytes.Buffer) *exec.Cmd {
-	cmd := exec.Command(bin, "demo")
+// Its files are in directory tmp beside the binary.
+func demoCmd(t *testing.T, bin string, out io.Writer) (cmd *exec.Cmd, tmp string) {
+	t.Helper()
+	tmp = filepath.Join(filepath.Dir(bin), "tmp")
+	err := os.Mkdir(tmp, 0o700)
+	if err == nil {
+		err = os.Chmod(tmp, 0o777) // whatever the umask
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(bin, "demo")
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "TMPDIR=/tmp")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() == 0 {
 		const nobody = 65534
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
-	return cmd
+	return cmd, tmp
 }
 
 // TestDemo runs the whole script without root and reads its timeline.
 func TestDemo(t *testing.T) {
 	var out bytes.Buffer
-	cmd := demoCmd(buildForAll(t), &out)
+	cmd, _ := demoCmd(t, buildForAll(t), &out)
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("rhid demo: %v\n%s", err, out.String())
@@ -76,12 +87,27 @@ func TestDemo(t *testing.T) {
 // TestDemoInterrupted: Ctrl-C in the middle leaves no process and no file.
 func TestDemoInterrupted(t *testing.T) {
 	bin := buildForAll(t)
-	var out bytes.Buffer
-	cmd := demoCmd(bin, &out)
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	said := func() string {
+		b, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	cmd, tmp := demoCmd(t, bin, out)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second)
+	for end := time.Now().Add(time.Minute); !strings.Contains(said(), " from b2: "); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no host of four announces:\n%s", said())
+		}
+	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +115,11 @@ func TestDemoInterrupted(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case <-done: //nolint:errcheck // interrupted: the exit status is 1
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the demo does not end")
 	}
-	if !strings.Contains(out.String(), "interrupted") {
-		t.Errorf("it does not say so:\n%s", out.String())
+	if !strings.Contains(said(), "interrupted") {
+		t.Errorf("it does not say so:\n%s", said())
 	}
 	exes, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
@@ -104,7 +130,7 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Errorf("%s still runs %s", exe, to)
 		}
 	}
-	left, err := filepath.Glob("/tmp/rhid-demo-[0-9]*")
+	left, err := filepath.Glob(filepath.Join(tmp, "*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -3,8 +3,10 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,20 +42,20 @@ func TestSharedDependencyDies(t *testing.T) {
 			f.holders(up...)
 			srv.Close() //nolint:errcheck,gosec // a test server
 			f.downEverywhere("s")
-			last := f.lastHolders(tt.want)
-			f.stays(time.Second, last...)
+			f.lastHolders(tt.want)
 			listen(t, srv.Addr().String())
 			f.holders(up...)
 		})
 	}
 }
 
-// lastHolders waits until exactly one node of each site announces, or any one
-// for "?", and returns them.
-func (f *fleet) lastHolders(sites string) []string {
+// lastHolders waits until for a second the same nodes announce: exactly one of
+// each site, or any one for "?".
+func (f *fleet) lastHolders(sites string) {
 	f.t.Helper()
-	var got []string
-	for end := time.Now().Add(limit); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+	var last, got []string
+	since := time.Now()
+	for end := since.Add(limit); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 		got = nil
 		at := ""
 		for _, n := range f.names {
@@ -62,12 +64,14 @@ func (f *fleet) lastHolders(sites string) []string {
 				at += n[:1]
 			}
 		}
-		if at == sites || sites == "?" && len(at) == 1 {
-			return got
+		if !slices.Equal(got, last) {
+			last, since = got, time.Now()
+		}
+		if (at == sites || sites == "?" && len(at) == 1) && time.Since(since) > time.Second {
+			return
 		}
 	}
 	f.t.Fatalf("%v announce, want one in each of %q", got, sites)
-	return nil
 }
 
 // downEverywhere waits until every node says that the service is down.
@@ -151,18 +155,15 @@ func TestMarkedLocalIsNotBraked(t *testing.T) {
 // all three move, whatever the brake.
 func TestLocalFailuresAreNotBraked(t *testing.T) {
 	var text []string
-	ports := make([]int, 4)
-	for i := range ports {
-		ports[i] = freePort(t, "127.101.1.1")
-		text = append(text, fmt.Sprintf(`- {name: s%d, vips: [10.255.0.%d/32], order: [a1, a2], check: echo, servers: {addresses: ["self:%d"]}}`, i, i+10, ports[i]))
+	var own []interface{ Close() error }
+	for i := range 4 {
+		port := freePort(t, "127.101.1.1")
+		own = append(own, listen(t, fmt.Sprintf("127.101.1.1:%d", port)))
+		listen(t, fmt.Sprintf("127.101.1.2:%d", port))
+		text = append(text, fmt.Sprintf(`- {name: s%d, vips: [10.255.0.%d/32], order: [a1, a2], check: echo, servers: {addresses: ["self:%d"]}}`, i, i+10, port))
 	}
 	f := newFleet(t, strings.Join(text, "\n  "), "a1", "a2")
 	f.edit("cluster: {", "cluster: {max_withdrawals: 1, ")
-	var own []interface{ Close() error }
-	for _, p := range ports {
-		own = append(own, listen(t, fmt.Sprintf("127.101.1.1:%d", p)))
-		listen(t, fmt.Sprintf("127.101.1.2:%d", p))
-	}
 	f.start("a1", "a2")
 	f.holders("a1", "a1", "a1", "a1")
 	for _, l := range own[:3] {
@@ -259,13 +260,16 @@ func TestClockSteps(t *testing.T) {
 		}
 	}
 	step(time.Hour)
-	f.start("a1", "a2", "b1")
+	f.start("a1") // before the others: none of them is ready first
 	f.holders("a1")
-	for end := time.Now().Add(limit); !f.alarmed("a2", "clock-off"); f.stays(100*time.Millisecond, "a1") {
-		if time.Now().After(end) {
-			t.Fatal("a2 does not say that a1's clock is an hour off")
+	f.start("a2", "b1")
+	f.eventually("a2 says that a1's clock is an hour off", func() error {
+		s, err := f.nodes["a2"].client.Status(t.Context())
+		if err == nil && !alarmed("clock-off")(s) {
+			err = errors.New("no alarm")
 		}
-	}
+		return err
+	})
 	step(-time.Hour)
 	f.stays(2*time.Second, "a1")
 	step(time.Until(time.Unix(0, 0)).Round(time.Second))
@@ -285,18 +289,4 @@ func TestClockSteps(t *testing.T) {
 			t.Errorf("%s changed its mind %d times: %+v", n, verdicts, evs)
 		}
 	}
-}
-
-func (f *fleet) alarmed(node, code string) bool {
-	f.t.Helper()
-	s, err := f.nodes[node].client.Status(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for _, a := range s.Alarms {
-		if a.Code == code {
-			return true
-		}
-	}
-	return false
 }

@@ -32,10 +32,11 @@ type member struct {
 	*process
 }
 
-// newFleet prepares nodes named by site and number: a1, a2, b1. Service s has
-// their order, and its server is srv.
+// newFleet prepares nodes named by site and number: a1, a2, b1. Their checks are
+// patient and nothing is damped, because a busy machine fails some of them.
 func newFleet(t *testing.T, service string, names ...string) *fleet {
 	t.Helper()
+	service = strings.ReplaceAll(service, "check: echo", "damping: {penalty: 0}, check: echo")
 	f := &fleet{rig: &rig{t: t, dir: t.TempDir()}, nodes: map[string]*member{}, names: names}
 	f.gossip = freePort(t, "127.101.1.1")
 	f.port = freePort(t, "127.101.0.1")
@@ -66,7 +67,7 @@ stop: {drain_time: 200ms, timeout: 5s}
 sites: [{name: a}, {name: b}]
 nodes:
 %schecks:
-  echo: {type: tcp, interval: 200ms, timeout: 150ms, fall: 2, rise: 2}
+  echo: {type: tcp, interval: 500ms, timeout: 450ms, fall: 2, rise: 1}
 services:
   %s
 `, f.gossip, f.dir, n, f.dir, n, nodes.String(), service)
@@ -81,11 +82,12 @@ services:
 func (f *fleet) config(n string) string { return filepath.Join(f.dir, n+".yaml") }
 
 // freePort finds a port below those that the kernel gives to connections: one of
-// them could take it before the daemon listens.
+// them could take it before the daemon listens. The tests of package bgp, which
+// may run beside these and listen on all addresses, have ports of their own.
 func freePort(t *testing.T, addr string) int {
 	t.Helper()
 	for range 100 {
-		port := 20000 + rand.IntN(10000)
+		port := 10000 + rand.IntN(10000)
 		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
 		if err == nil {
 			l.Close() //nolint:errcheck,gosec // it only finds a port
@@ -96,10 +98,31 @@ func freePort(t *testing.T, addr string) int {
 	return 0
 }
 
+// start starts nodes, and waits until each can be asked.
 func (f *fleet) start(names ...string) {
 	f.t.Helper()
 	for _, n := range names {
 		f.nodes[n].process = spawn(f.t, f.config(n), n)
+	}
+	for _, n := range names {
+		f.eventually(n+" answers", func() error {
+			_, err := f.nodes[n].client.Status(f.t.Context())
+			return err
+		})
+	}
+}
+
+// eventually tries until nothing is wrong any more.
+func (f *fleet) eventually(what string, wrong func() error) {
+	f.t.Helper()
+	for end := time.Now().Add(limit); ; <-time.After(10 * time.Millisecond) {
+		err := wrong()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			f.t.Fatalf("%s: not so after %s: %v", what, limit, err)
+		}
 	}
 }
 
@@ -172,10 +195,13 @@ func TestWarmStandby(t *testing.T) {
 	f := newFleet(t, `- {name: s, vips: [10.255.0.10/32], order: [a1, a2, b1], announcers: 2, check: echo, servers: {addresses: ["`+srv.Addr().String()+`"]}}`, "a1", "a2", "b1")
 	f.start("a1", "a2", "b1")
 	f.holders("a1", "a2")
-	paths, err := f.router.Paths(t.Context())
-	if err != nil || len(paths) != 2 || paths[0].From != "a1" || paths[0].MED != 100 || paths[1].MED != 200 {
-		t.Errorf("got %+v, %v", paths, err)
-	}
+	f.eventually("a1 is first", func() error { // a2 may have been the first that was ready
+		paths, err := f.router.Paths(t.Context())
+		if err != nil || len(paths) != 2 || paths[0].From != "a1" || paths[0].MED != 100 || paths[1].MED != 200 {
+			return fmt.Errorf("got %+v, %v", paths, err) //nolint:errorlint // there may be none
+		}
+		return nil
+	})
 	f.nodes["a1"].kill()
 	f.holders("a2", "b1")
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -87,7 +88,7 @@ func (e *endpoint) alarm(now time.Time) string {
 // opens as soon as it can; and a reload reads token and certificate anew.
 func TestEndpoint(t *testing.T) {
 	d := reporting(t)
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	busy, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", freePort(t, "127.0.0.1")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,6 @@ func TestSixteenDaemons(t *testing.T) {
 			i, i+10, strings.Join(order, ", "), srv.Addr()))
 	}
 	f := newFleet(t, strings.Join(text, "\n  "), names...)
-	f.edit("interval: 200ms, timeout: 150ms", "interval: 500ms, timeout: 400ms")
 	f.start(names...)
 	f.holders("a1", "a2", "a3", "a4")
 	f.stays(3*time.Second, "a1", "a2", "a3", "a4")

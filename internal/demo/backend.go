@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -50,18 +51,22 @@ type ports struct {
 }
 
 // freePorts finds ports that nobody uses on any address, all at once, so that
-// they differ.
+// they differ. They are below those that the kernel gives to connections: one of
+// them could take a port before a host listens on it, or listens again.
 func freePorts(ctx context.Context) (ports, error) {
 	p := ports{service: map[string]int{}}
 	var lc net.ListenConfig
 	var open []net.Listener
-	next := func() (int, error) {
-		l, err := lc.Listen(ctx, "tcp", "0.0.0.0:0")
-		if err != nil {
-			return 0, fmt.Errorf("finding a free port: %w", err)
+	next := func() (port int, err error) {
+		for range 100 {
+			port = 20000 + rand.IntN(10000)
+			l, bad := lc.Listen(ctx, "tcp", net.JoinHostPort("0.0.0.0", strconv.Itoa(port)))
+			if err = bad; err == nil {
+				open = append(open, l)
+				return port, nil
+			}
 		}
-		open = append(open, l)
-		return l.Addr().(*net.TCPAddr).Port, nil
+		return 0, fmt.Errorf("finding a free port: %w", err)
 	}
 	var errs []error
 	take := func(to *int) {

@@ -27,7 +27,7 @@ type Options struct {
 }
 
 const (
-	limit      = 20 * time.Second // of one step
+	limit      = 2 * time.Minute // of one step, also on a slow machine
 	routerAddr = "127.100.0.1"
 	routerASN  = 65000
 	hostASN    = 65010
@@ -139,7 +139,8 @@ func (d *demo) file(host string) string { return filepath.Join(d.dir, host+".yam
 
 // configure writes the configuration of every host. It is the same for all but
 // for the directories, which on real hosts are no part of it. VIPs stay off
-// the host (bind: never), because putting them there needs root.
+// the host (bind: never), because putting them there needs root. Without
+// damping a host returns in time, also where a slow machine fails some checks.
 func (d *demo) configure(announcers string) error {
 	for _, p := range places() {
 		text := fmt.Sprintf(`cluster: {name: demo, port: %d, settle_timeout: 2s, state_dir: %s}
@@ -154,9 +155,9 @@ nodes:
 			text += fmt.Sprintf("  - {name: %s, site: %s, address: %s, routers: [{name: branch, address: %s, asn: %d, port: %d, source: %s, multihop: 2}]}\n",
 				n.name, n.site, n.addr, routerAddr, routerASN, d.ports.bgp, n.addr)
 		}
-		text += "checks:\n  web: {type: http, path: /health, interval: 250ms, timeout: 200ms, fall: 2, rise: 2}\nservices:\n"
+		text += "checks:\n  web: {type: http, path: /health, interval: 500ms, timeout: 450ms, fall: 2, rise: 2}\nservices:\n"
 		for _, b := range businesses() {
-			text += fmt.Sprintf("  - {name: %s, vips: [%s], order: [%s], announcers: %s, failback: {delay: 2s}, check: web, servers: {addresses: [\"self:%d\"]}}\n",
+			text += fmt.Sprintf("  - {name: %s, vips: [%s], order: [%s], announcers: %s, failback: {delay: 2s}, damping: {penalty: 0}, check: web, servers: {addresses: [\"self:%d\"]}}\n",
 				b.name, b.vip, b.order, announcers, d.ports.service[b.name])
 		}
 		if err := os.WriteFile(d.file(p.name), []byte(text), 0o600); err != nil {
@@ -182,7 +183,7 @@ func (d *demo) cleanup(failed error) error {
 		}
 	}
 	if d.watch != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		errs = append(errs, d.watch.router.Stop(ctx))
 	}
