@@ -87,8 +87,14 @@ fi
 
 echo "install-test-deps: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
-apt=(apt-get -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0)
-"${apt[@]}" update
+apt=(apt-get -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 -o Acquire::Retries=3)
+# For the lists there is no such patience with another apt-get, which a machine
+# that was just started may run by itself.
+for try in 1 2 3 4 5 6; do
+	"${apt[@]}" update && break
+	[ "$try" -lt 6 ] || die "apt-get update failed $try times"
+	sleep 10
+done
 "${apt[@]}" install -y --no-install-recommends "${packages[@]}" >/dev/null
 
 mapfile -t packages < <(missing)

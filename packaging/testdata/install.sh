@@ -4,7 +4,7 @@
 set -eu
 deb=$1
 layer=$(mktemp -d)
-trap 'cd /; umount -R "$layer" 2>/dev/null || true; rmdir "$layer"' EXIT
+trap 'cd /; umount -R -l "$layer" 2>/dev/null || true; rmdir "$layer"' EXIT
 mount --make-rprivate /
 mount -t tmpfs rhid "$layer"
 mkdir "$layer/upper" "$layer/work" "$layer/root"
