@@ -170,8 +170,9 @@ func withdrawn(d *readback.Daemon, a readback.Answer, fresh bool) (announce.Plac
 	return announce.Gone, ""
 }
 
-// noteLoss keeps which daemons have lost a route, and since when. Healing begins
-// once one of them had the time that it may take.
+// noteLoss keeps which daemons have lost a route, and since when. It is healed
+// once one of them had the time that it may take, which one that lost it by the
+// last healing must have as well.
 func (f *confirmation) noteLoss(p netip.Prefix, by []*readback.Daemon, now time.Time) {
 	if len(by) == 0 {
 		delete(f.losses, p)
@@ -188,14 +189,14 @@ func (f *confirmation) noteLoss(p netip.Prefix, by []*readback.Daemon, now time.
 			l.since[d] = now
 		}
 	}
-	if l.tries > 0 {
-		return
-	}
-	l.next = time.Time{}
+	var due time.Time
 	for d, since := range l.since {
-		if due := since.Add(d.Slow + healMargin); l.next.IsZero() || due.Before(l.next) {
-			l.next = due
+		if at := since.Add(d.Slow + healMargin); due.IsZero() || at.Before(due) {
+			due = at
 		}
+	}
+	if l.tries == 0 || due.After(l.next) {
+		l.next = due
 	}
 }
 

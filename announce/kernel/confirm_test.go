@@ -88,6 +88,27 @@ func TestHealing(t *testing.T) {
 	})
 }
 
+// TestHealingLeavesTheSlowTheirTime has FRR lose a route. Adding it anew heals that,
+// but BIRD takes its time to announce again what it had to withdraw.
+func TestHealingLeavesTheSlowTheirTime(t *testing.T) {
+	f := newConfirmation(readback.New(readback.Settings{From: []string{readback.BIRD, readback.FRR}, Interval: time.Second}, slog.New(slog.DiscardHandler)))
+	bird, frr := f.back.Daemons[:1], f.back.Daemons[1:]
+	p, began := want4(100, 0).Prefix, time.Now()
+	f.noteLoss(p, frr, began)
+	l := f.losses[p]
+	if due := l.next.Sub(began); due != frr[0].Slow+healMargin {
+		t.Errorf("healed first after %v", due)
+	}
+	healed := l.next
+	l.tries, l.next = 1, healed.Add(2*(frr[0].Slow+healMargin))
+	for after := time.Duration(0); after < 3*time.Second; after += time.Second {
+		f.noteLoss(p, bird, healed.Add(after))
+	}
+	if due := l.next.Sub(healed); due != bird[0].Slow+healMargin {
+		t.Errorf("healed again %v after the first time", due)
+	}
+}
+
 // TestWithdrawIsNotHeldUp removes a route although nobody answers.
 func TestWithdrawIsNotHeldUp(t *testing.T) {
 	k := newFake()
