@@ -77,6 +77,7 @@ type s7 struct {
 	far    map[string]*lab.FIBWatch
 	probes map[string]*lab.Prober
 	since  time.Time // of forget
+	began  time.Time // when the branch was watched first
 	rhid   *lab.Proc
 	misses []string // of the removal under way
 }
@@ -94,10 +95,12 @@ func TestS7ForeignRemoval(t *testing.T) {
 	for _, v := range siteVIPs() {
 		s.far[v] = s.branch.WatchFIB(v)
 	}
+	s.began = time.Now()
 	s.probes[siteATM] = s.client.Probe("10.255.0.10:9100", s7Probe)
 	s.probes[siteATM6] = s.client.Probe("[fd00:255::10]:9100", s7Probe)
 	s.probes[siteCounter] = s.client.ProbeHTTP("10.255.0.20:9200", s7Probe)
 	s.probes[siteCounter6] = s.client.ProbeHTTP("[fd00:255::20]:9200", s7Probe)
+	s.calm()
 	for _, r := range foreignRemovals() {
 		lab.Steady(t, stood, func() []string { return s.remove(r) })
 	}
@@ -106,6 +109,22 @@ func TestS7ForeignRemoval(t *testing.T) {
 	for _, p := range s.probes {
 		p.Stop()
 	}
+}
+
+// calm waits until a fresh network has no more to say: BIRD may send an LSA of its
+// own once more, 5 s after the last, and the branch then sets its routes anew.
+func (s *s7) calm() {
+	s.t.Helper()
+	s.settled()
+	s.WaitFor("6 s without a change at the branch", 2*siteUp, func() bool {
+		var last time.Time
+		for _, w := range s.far {
+			for _, e := range w.Events() {
+				last = latest(last, e.At)
+			}
+		}
+		return time.Since(latest(last, s.began)) > 6*time.Second
+	})
 }
 
 // remove makes one removal and sees to it that it is repaired. It returns what
