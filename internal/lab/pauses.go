@@ -10,7 +10,7 @@ import (
 const (
 	pauseTick  = 5 * time.Millisecond
 	pauseNoted = 20 * time.Millisecond // shorter ones are those of any busy machine
-	steadyTry  = 3                     // measurements at most
+	steadyTry  = 5                     // measurements at most
 )
 
 // Pauses notes how late the machine wakes one who sleeps: a virtual machine
@@ -92,7 +92,7 @@ func (p *Pauses) Stop() time.Duration {
 
 // Steady measures something that has bounds; measure returns those that were
 // missed. A miss fails the test when the machine ran: where it stood still for
-// longer than still meanwhile, the measurement is made anew, twice at most.
+// longer than still meanwhile, the measurement is made anew, four times at most.
 func Steady(tb testing.TB, still time.Duration, measure func() (misses []string)) {
 	tb.Helper()
 	for try := 1; ; try++ {

@@ -29,7 +29,7 @@ func TestSteady(t *testing.T) {
 		{"no miss", stood, 1, 1, 0},
 		{"a miss on a machine that ran", ran, 2, 1, 1},
 		{"a miss on a machine that stood still", stood, 2, 2, 0},
-		{"missed each time", stood, 9, 3, 1},
+		{"missed each time", stood, 9, 5, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
