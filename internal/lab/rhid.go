@@ -15,7 +15,7 @@ import (
 const (
 	rhidInNode = "/usr/bin/rhid"       // where the topologies bind it
 	rhidSocket = "/run/rhid/rhid.sock" // its default
-	rhidReady  = 15 * time.Second      // until it answers on the socket
+	rhidReady  = time.Minute           // until it answers on the socket
 )
 
 // BuildRhid builds the command rhid and returns its path, for Options.Rhid.

@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"fmt"
 	"slices"
 	"syscall"
 	"testing"
@@ -10,6 +11,9 @@ import (
 
 	"rhid/internal/lab"
 )
+
+// still is how long the machine may stand still for a bound to count.
+const still = 200 * time.Millisecond
 
 // TestOneSiteWithRhid walks through what the scenario's README shows.
 func TestOneSiteWithRhid(t *testing.T) {
@@ -35,7 +39,7 @@ func TestOneSiteWithRhid(t *testing.T) {
 		}
 		return n == 0
 	}
-	l.WaitFor("all VIPs at branch, each by two routers", 30*time.Second, everywhere)
+	l.WaitFor("all VIPs at branch, each by two routers", time.Minute, everywhere)
 	for _, tor := range []string{"tor-frr", "tor-bird"} {
 		for _, p := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
 			path := l.Node(tor).BGP(p)
@@ -50,42 +54,58 @@ func TestOneSiteWithRhid(t *testing.T) {
 		client.ProbeHTTP("10.255.0.20:9200", tick), client.ProbeHTTP("[fd00:255::20]:9200", tick),
 	}
 	for _, p := range probers {
-		l.WaitFor("answers of both servers", 30*time.Second, func() bool { r := p.Result(); return r.Who["srv1"] > 2 && r.Who["srv2"] > 2 })
-		if r := p.Stop(); r.Failed > 0 {
-			t.Errorf("%+v", r)
+		both := func() bool { r := p.Result(); return r.Who["srv1"] > 2 && r.Who["srv2"] > 2 }
+		l.WaitFor("answers of both servers", time.Minute, both)
+		since := time.Now() // before, a router may have told of a route that its own kernel did not have yet
+		p.Reset()
+		l.WaitFor("answers of both servers again", time.Minute, both)
+		p.Stop()
+		for _, a := range p.Attempts() {
+			if a.Error != "" && a.Start.After(since) {
+				t.Errorf("%+v", a)
+			}
 		}
 	}
 	for _, srv := range []string{"srv1", "srv2"} {
 		l.Node(srv).KillAll("haproxy")
 	}
-	l.WaitFor("the VIPs to be withdrawn", 20*time.Second, nowhere)
+	l.WaitFor("the VIPs to be withdrawn", time.Minute, nowhere)
 	for _, srv := range []string{"srv1", "srv2"} {
 		l.Node(srv).Must("haproxy", "-D", "-f", "/etc/haproxy/haproxy.cfg")
 	}
-	l.WaitFor("the VIPs to come back", 30*time.Second, everywhere)
+	l.WaitFor("the VIPs to come back", time.Minute, everywhere)
 	rhid.Signal(syscall.SIGTERM)
-	l.WaitFor("the drain at tor-frr (RFC 8326)", 30*time.Second, func() bool {
+	l.WaitFor("the drain at tor-frr (RFC 8326)", time.Minute, func() bool {
 		return slices.Contains(l.Node("tor-frr").BGP("10.255.0.10/32").Communities, "65535:0")
 	})
-	if err := rhid.Wait(20 * time.Second); err != nil {
+	if err := rhid.Wait(time.Minute); err != nil {
 		t.Errorf("rhid ended with %v", err)
 	}
-	l.WaitFor("the VIPs to be gone with rhid", 30*time.Second, nowhere)
+	l.WaitFor("the VIPs to be gone with rhid", time.Minute, nowhere)
 }
 
 // TestKilledRhidIsForgotten kills rhid as soon as its VIP is at the branch, when
 // the routers have only just come up: none of them may hold on to it.
 func TestKilledRhidIsForgotten(t *testing.T) {
-	l := lab.Start(t, oneSite, lab.Options{Rhid: lab.BuildRhid(t, false)})
-	branch := l.Node("branch")
-	rhid := l.Node("lb1").StartRhid("/etc/rhid/rhid.yaml")
-	for _, p := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
-		l.WaitFor(p+" at branch", 20*time.Second, func() bool { return len(branch.Kernel(p)) > 0 })
-	}
-	began := time.Now()
-	rhid.Kill()
-	for _, p := range []string{"10.255.0.10/32", "fd00:255::10/128"} {
-		l.WaitFor(p+" to be gone", 3*time.Second, func() bool { return len(branch.Kernel(p)) == 0 })
-	}
-	t.Logf("gone from the branch after %v", time.Since(began).Round(time.Millisecond))
+	bin := lab.BuildRhid(t, false)
+	lab.Steady(t, still, func() (misses []string) {
+		l := lab.Start(t, oneSite, lab.Options{Rhid: bin})
+		branch := l.Node("branch")
+		rhid := l.Node("lb1").StartRhid("/etc/rhid/rhid.yaml")
+		prefixes := []string{"10.255.0.10/32", "fd00:255::10/128"}
+		for _, p := range prefixes {
+			l.WaitFor(p+" at branch", time.Minute, func() bool { return len(branch.Kernel(p)) > 0 })
+		}
+		began := time.Now()
+		rhid.Kill()
+		for _, p := range prefixes {
+			l.WaitFor(p+" to be gone", time.Minute, func() bool { return len(branch.Kernel(p)) == 0 })
+			took := time.Since(began)
+			t.Logf("%s gone from the branch after %v", p, took.Round(time.Millisecond))
+			if took > 3*time.Second {
+				misses = append(misses, fmt.Sprintf("%s was at the branch for %v after rhid was killed", p, took))
+			}
+		}
+		return misses
+	})
 }

@@ -16,6 +16,7 @@ import (
 const (
 	streamEvery = 10 * time.Millisecond // between two lines of a stream
 	streamLimit = 30 * time.Second      // without an answer: broken
+	streamOpen  = 10 * time.Second      // for a stream to be opened
 )
 
 // Break is how a long stream ended.
@@ -50,7 +51,7 @@ func (n *Node) LongStreams(addr string, count int) *Streams {
 	s := &Streams{node: n}
 	context.AfterFunc(n.lab.ctx, func() { s.Close() })
 	for range count {
-		f, err := n.connect(ap, time.Now().Add(probeLimit))
+		f, err := n.connect(ap, time.Now().Add(streamOpen))
 		if err != nil {
 			n.lab.tb.Fatalf("opening a stream: %v", err)
 		}
@@ -63,13 +64,13 @@ func (n *Node) LongStreams(addr string, count int) *Streams {
 		s.files = append(s.files, f)
 		s.mu.Unlock()
 		s.running.Add(1)
-		go s.run(f, r, who)
+		go s.run(f, r, who, time.Now())
 	}
 	return s
 }
 
 func greeting(f *os.File, r *bufio.Reader) (string, error) {
-	if err := f.SetReadDeadline(time.Now().Add(probeLimit)); err != nil {
+	if err := f.SetReadDeadline(time.Now().Add(streamOpen)); err != nil {
 		return "", err
 	}
 	line, err := r.ReadString('\n')
@@ -79,10 +80,9 @@ func greeting(f *os.File, r *bufio.Reader) (string, error) {
 	return line[:len(line)-1], nil
 }
 
-// run keeps one stream going until it breaks or is closed.
-func (s *Streams) run(f *os.File, r *bufio.Reader, who string) {
+// run keeps one stream, open since began, going until it breaks or is closed.
+func (s *Streams) run(f *os.File, r *bufio.Reader, who string, began time.Time) {
 	defer s.running.Done()
-	began := time.Now()
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
 	for i := 0; ; i++ {
