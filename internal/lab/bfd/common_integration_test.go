@@ -23,7 +23,7 @@ import (
 const (
 	benchFile  = "testdata/bfd.clab.yml"
 	rhidConfig = "/tmp/rhid.yaml"
-	comeUp     = 20 * time.Second
+	comeUp     = time.Minute
 )
 
 // path is one session: from the host to an address of a router.
