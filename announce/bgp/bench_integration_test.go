@@ -45,7 +45,7 @@ func inside(t *testing.T) bool {
 		run(t, "ip", "link", "set", "lo", "up")
 		return true
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.count=1")
 	cmd.Env = append(os.Environ(), insideEnv+"=1")
@@ -144,6 +144,17 @@ func (h *host) daemon(name string, args ...string) *exec.Cmd {
 		}
 	})
 	return cmd
+}
+
+// listening waits until something in the namespace listens for BGP, and returns
+// when that was seen.
+func (h *host) listening(b *bench) time.Time {
+	h.t.Helper()
+	b.until("the router to listen", func() (bool, string) {
+		sockets, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", h.pid))
+		return err == nil && strings.Contains(string(sockets), ":00B3 00000000:0000 0A"), fmt.Sprint(err, string(sockets))
+	})
+	return time.Now()
 }
 
 func (h *host) file(name, text string) string {

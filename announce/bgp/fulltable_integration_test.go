@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"rhid/announce"
+	"rhid/internal/lab"
 )
 
 // fullTable is how many prefixes BIRD sends, as if somebody had forgotten its
@@ -74,8 +75,11 @@ func (b *bench) measure(r *router, done func() bool) cost {
 	runtime.GC()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	for began := time.Now(); !done(); {
-		if time.Since(began) > time.Minute {
+		if time.Since(began) > 3*time.Minute {
 			b.t.Fatalf("still waiting: %+v", b.Neighbours())
+		}
+		if len(took)%100 == 0 {
+			r.keepalive() // a measurement may last longer than the hold time
 		}
 		b.put(vip4, announce.Attrs{Metric: 100})
 		r.update()
@@ -119,48 +123,52 @@ func TestFullTable(t *testing.T) {
 	alone := b.measure(r, times(500))
 	t.Logf("%-28s %v", "without it:", alone)
 
-	within := func(what string, c cost, megabytes float64) bool {
+	within := func(what string, c cost, megabytes float64) (misses []string) {
 		t.Helper()
 		more := (float64(c.heap) - float64(alone.heap)) / 1e6
 		t.Logf("%-28s %v: %.1f MB more, withdraw p50 × %.2f, p99 × %.2f", what+":", c, more, ratio(c.p50, alone.p50), ratio(c.p99, alone.p99))
 		if c.max > shortestHold {
-			t.Errorf("%s: a withdraw took %v", what, c.max)
+			misses = append(misses, fmt.Sprintf("%s: a withdraw took %v", what, c.max))
 		}
-		return more <= megabytes
+		if more > megabytes {
+			misses = append(misses, fmt.Sprintf("%s: %.1f MB more than without it, at most %.0f are right", what, more, megabytes))
+		}
+		return misses
 	}
 	steady := func(what string, megabytes float64) {
 		t.Helper()
 		p50, p99 := 3*alone.p50+time.Millisecond, 3*alone.p99+5*time.Millisecond
 		for range attempts {
 			c := b.measure(r, times(500))
-			if within(what, c, megabytes) && c.p50 <= p50 && c.p99 <= p99 {
+			if len(within(what, c, megabytes)) == 0 && c.p50 <= p50 && c.p99 <= p99 {
 				return
 			}
 		}
 		t.Errorf("%s: more than %.0f MB, or withdraws take longer than p50 %v, p99 %v", what, megabytes, p50, p99)
 	}
 
+	quiet := st
 	noisy := routerNeighbours()[0]
 	noisy.Hold, noisy.Keepalive, noisy.IPv6 = 60*time.Second, 20*time.Second, false
-	st.Neighbours = append(st.Neighbours, noisy)
-	if err := b.Configure(t.Context(), st); err != nil {
-		t.Fatal(err)
+	flood := func(what string, megabytes float64, done func() bool) {
+		t.Helper()
+		st.Neighbours = []Neighbour{r.neighbour(), noisy}
+		lab.Steady(t, still, func() []string {
+			for _, set := range []Settings{quiet, st} { // the session begins anew
+				if err := b.Configure(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return within(what, b.measure(r, done), megabytes)
+		})
 	}
 	// The end comes in GoBGP's books before the last of what it read is let go.
-	if !within("default limit, until cut off", b.measure(r, func() bool { return b.cutOff(noisy) }), 200) {
-		t.Error("more than 200 MB")
-	}
+	flood("default limit, until cut off", 200, func() bool { return b.cutOff(noisy) })
 	t.Log(b.Neighbours()[1].LastDown.Text)
 	steady("after that", 10)
 
 	noisy.MaxPrefixes = fullTable + 1
-	st.Neighbours[1] = noisy
-	if err := b.Configure(t.Context(), st); err != nil {
-		t.Fatal(err)
-	}
-	if !within("limit lifted, while it comes", b.measure(r, func() bool { return b.Neighbours()[1].Received == fullTable }), 100) {
-		t.Error("more than 100 MB")
-	}
+	flood("limit lifted, while it comes", 100, func() bool { return b.Neighbours()[1].Received == fullTable })
 	steady("all taken", 100)
 	if got := len(b.Overlaps()) + len(b.Sightings()); got != 0 {
 		t.Errorf("%d of them are kept", got)

@@ -58,8 +58,8 @@ func startWith(t testing.TB, st Settings) *bench {
 	go func() { ran <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		// GoBGP has global variables: the next test must not start a speaker
-		// while this one still works.
-		stop, done := context.WithTimeout(context.Background(), deadline)
+		// while this one still works. To drop a whole table takes it a while.
+		stop, done := context.WithTimeout(context.Background(), 5*deadline)
 		defer done()
 		if err := s.Stop(stop, "test over"); err != nil && !errors.Is(err, errStopped) {
 			t.Errorf("Stop: %v", err)

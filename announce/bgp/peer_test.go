@@ -148,6 +148,14 @@ func (r *router) cut() {
 	}
 }
 
+// forget drops what was received in a connection that has ended.
+func (r *router) forget() {
+	<-r.closed()
+	for len(r.in) > 0 {
+		<-r.in
+	}
+}
+
 // closed is closed when the speaker ended the present connection.
 func (r *router) closed() <-chan struct{} {
 	r.mu.Lock()
