@@ -18,6 +18,9 @@ import (
 	"rhid/announce"
 )
 
+// patience is how long a test waits for what is to happen: nobody measures that.
+const patience = 30 * time.Second
+
 // bench is a fresh network namespace without a name, with lo up. It goes away
 // with the test's thread.
 type bench struct {
@@ -92,8 +95,8 @@ func await(t *testing.T, target announce.Target, what string) time.Duration {
 	start := time.Now()
 	select {
 	case <-target.Changes():
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%s: no signal from target %s within 10 s", what, target.Name())
+	case <-time.After(patience):
+		t.Fatalf("%s: no signal from target %s within %v", what, target.Name(), patience)
 	}
 	return time.Since(start)
 }

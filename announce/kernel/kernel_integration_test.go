@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rhid/announce"
+	"rhid/internal/lab"
 )
 
 // everything is one VIP of each family as address, and both announced.
@@ -50,7 +51,7 @@ func repair(t *testing.T, w *World) time.Duration {
 	t.Helper()
 	start := time.Now()
 	locals, routes := everything()
-	for end := start.Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := start.Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if missing(t, w) == "" {
 			return time.Since(start)
 		}
@@ -65,7 +66,7 @@ func repair(t *testing.T, w *World) time.Duration {
 			}
 		}
 	}
-	t.Fatalf("not repaired within 2 s:\n%s", missing(t, w))
+	t.Fatalf("not repaired within %v:\n%s", patience, missing(t, w))
 	return 0
 }
 
@@ -216,7 +217,7 @@ func TestForeignOnLo(t *testing.T) {
 		w := b.world(testSettings())
 		before := dump(w.stack)
 		r := announce.Route{Prefix: pfx(vip), Local: announce.LocalAddress}
-		settle(t, w.Addresses(), r)
+		settleSoon(t, w, r)
 		remove(t, w.Addresses(), vip)
 		if diff := cmp.Diff(before, dump(w.stack)); diff != "" {
 			t.Errorf("the operator's address (-before +after):\n%s", diff)
@@ -224,10 +225,7 @@ func TestForeignOnLo(t *testing.T) {
 		quiet(w.Addresses())
 		b.must(b.h.AddrDel(b.lo, b.addr(vip)))
 		await(t, w.Addresses(), "operator deletes his address")
-		for s := (announce.Seen{}); !s.Here || !w.Addresses().Same(r, s); s = read(t, w.Addresses())[vip] {
-			b.must(w.Addresses().Put(t.Context(), r))
-			time.Sleep(time.Millisecond)
-		}
+		settleSoon(t, w, r)
 	}
 }
 
@@ -269,12 +267,12 @@ func TestChangeOfModeOnTheWire(t *testing.T) {
 
 func settleSoon(t *testing.T, w *World, r announce.Route) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if s := read(t, w.Addresses())[r.Prefix.String()]; s.Here && w.Addresses().Same(r, s) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s is not local within 5 s", r.Prefix)
+			t.Fatalf("%s is not local within %v", r.Prefix, patience)
 		}
 		if err := w.Addresses().Put(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -368,6 +366,7 @@ func TestFigures(t *testing.T) {
 		b.must(b.h.RouteAdd(&netlink.Route{Dst: b.addr(dst.String()).IPNet, LinkIndex: loopback, Protocol: 186}))
 	}
 	w := b.world(s)
+	var misses []string
 	measure := func(what string, tries int, most time.Duration, do func() error) {
 		took := time.Hour
 		for range tries { // the best: other work on the machine is not ours
@@ -377,7 +376,7 @@ func TestFigures(t *testing.T) {
 		}
 		fmt.Printf("figure: %s: %v\n", what, took.Round(10*time.Microsecond))
 		if took > most {
-			t.Errorf("%s took %v, more than %v", what, took, most)
+			misses = append(misses, fmt.Sprintf("%s took %v, more than %v", what, took, most))
 		}
 	}
 	each := func(vips []netip.Prefix, do func(netip.Prefix) error) func() error {
@@ -399,10 +398,17 @@ func TestFigures(t *testing.T) {
 	bind := func(p netip.Prefix) error {
 		return w.Addresses().Put(t.Context(), announce.Route{Prefix: p, Local: announce.LocalAddress})
 	}
-	measure("put 2000 routes", 1, 2*time.Second, each(s.VIPs, put))
-	measure("read 2000 routes beside 10000 of others", 5, 250*time.Millisecond, readAll(w.Routes()))
-	measure("put 1000 addresses", 1, 2*time.Second, each(s.VIPs[:1000], bind))
-	measure("read 1000 addresses", 5, 250*time.Millisecond, readAll(w.Addresses()))
-	measure("remove 1000 addresses", 1, 5*time.Second, each(s.VIPs[:1000], func(p netip.Prefix) error { return w.Addresses().Remove(t.Context(), p) }))
-	measure("remove 2000 routes", 1, 2*time.Second, each(s.VIPs, func(p netip.Prefix) error { return w.Routes().Remove(t.Context(), p) }))
+	remove := func(target announce.Target) func(netip.Prefix) error {
+		return func(p netip.Prefix) error { return target.Remove(t.Context(), p) }
+	}
+	lab.Steady(t, 200*time.Millisecond, func() []string {
+		misses = nil
+		measure("put 2000 routes", 1, 2*time.Second, each(s.VIPs, put))
+		measure("read 2000 routes beside 10000 of others", 5, 250*time.Millisecond, readAll(w.Routes()))
+		measure("put 1000 addresses", 1, 2*time.Second, each(s.VIPs[:1000], bind))
+		measure("read 1000 addresses", 5, 250*time.Millisecond, readAll(w.Addresses()))
+		measure("remove 1000 addresses", 1, 5*time.Second, each(s.VIPs[:1000], remove(w.Addresses())))
+		measure("remove 2000 routes", 1, 2*time.Second, each(s.VIPs, remove(w.Routes())))
+		return misses
+	})
 }

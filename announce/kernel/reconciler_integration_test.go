@@ -44,7 +44,7 @@ func TestUnderTheReconciler(t *testing.T) {
 	until := func(what string) {
 		t.Helper()
 		start, got := time.Now(), ""
-		for time.Since(start) < 5*time.Second {
+		for time.Since(start) < patience {
 			if got = dump(k); got == whole && len(locals(k)) == 2 {
 				t.Logf("%s: as wanted after %v", what, time.Since(start).Round(time.Millisecond))
 				return
