@@ -136,6 +136,7 @@ func TestStrangers(t *testing.T) {
 				w.publish(list[0], 1)
 				odd.kill()
 				delete(w.live, "odd")
+				w.pass(time.Second) // what was under way has arrived
 				list[0].mu.Lock()
 				for _, q := range list[0].problems.list {
 					q.at = q.at.Add(-problemFor)
