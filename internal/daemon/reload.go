@@ -40,11 +40,7 @@ func (l *loop) tryReload(now time.Time) error {
 	if l.phase != phaseRunning {
 		return errors.New("the daemon is being stopped")
 	}
-	cfg, err := config.Load(l.d.opts.File)
-	if err != nil {
-		return err
-	}
-	m, err := newModel(cfg, l.d.opts.Node, l.m.found)
+	m, err := l.read()
 	if err != nil {
 		return err
 	}
@@ -68,6 +64,36 @@ func (l *loop) tryReload(now time.Time) error {
 	l.wide = wide
 	l.decide(now)
 	return nil
+}
+
+// readingLimit is for how long the loop counts as alive while it reads a
+// configuration.
+const readingLimit = 10 * time.Second
+
+// read makes a model of the configuration file. With hundreds of services on a
+// busy host that takes longer than a lease or a BFD session lasts: the loop counts
+// as alive meanwhile, but not for ever, since a disk may hang.
+func (l *loop) read() (m *model, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var cfg *config.Config
+		if cfg, err = config.Load(l.d.opts.File); err == nil {
+			m, err = newModel(cfg, l.d.opts.Node, l.m.found)
+		}
+	}()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for end := time.Now().Add(readingLimit); ; {
+		select {
+		case <-done:
+			return m, err
+		case now := <-ticker.C:
+			if now.Before(end) {
+				l.d.turns.Add(1)
+			}
+		}
+	}
 }
 
 // widest is the model that the backends were configured with last.
