@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	attrPatience = 15 * time.Second // with a machine that has other things to do
+	attrPatience = time.Minute      // with a machine that has other things to do
 	attrStop     = 15 * time.Second // stop.timeout and some more
 )
 
@@ -28,7 +28,7 @@ const attrConfig = `
 cluster: {name: attributes, detection: fast, settle_timeout: 2s}
 bgp: {asn: 65010, hold: 3s}
 vip: {bind: never}
-stop: {drain_time: 4s, timeout: 12s}
+stop: {drain_time: 1m, timeout: 2m}
 sites: [{name: far}, {name: near, attributes: {
   ranks: [
     {med: 11, local_preference: 300, communities: ["65000:1"]},

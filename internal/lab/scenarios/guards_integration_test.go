@@ -66,24 +66,28 @@ func (g *guards) quiet(when string) {
 	}
 }
 
-// alarm waits for exactly one alarm, and for its event.
+// alarm waits until there is exactly this alarm, and for its event.
 func (g *guards) alarm(code, prefix, detail string) {
 	g.t.Helper()
-	began := time.Now()
-	g.WaitFor(code+" of "+prefix, 30*time.Second, func() bool { return len(g.found()) > 0 })
-	took := time.Since(began)
-	if got, want := g.found(), code+" "+prefix+": "+detail; len(got) != 1 || got[0] != want {
-		g.t.Errorf("alarms\n%q, want\n%q", got, want)
-	}
-	g.WaitFor("the event", 30*time.Second, func() bool { return g.told(prefix, "stranger", detail) })
+	want := code + " " + prefix + ": " + detail
+	var last string
+	took := g.WaitFor("this alarm and no other: "+want, siteUp, func() bool {
+		got := g.found()
+		if now := strings.Join(got, "\n"); now != last {
+			last = now
+			g.t.Logf("alarms: %q", got)
+		}
+		return len(got) == 1 && got[0] == want
+	})
+	g.WaitFor("the event", siteUp, func() bool { return g.told(prefix, "stranger", detail) })
 	g.t.Logf("%s %s: said %v after it was configured: %s", code, prefix, took.Round(time.Millisecond), detail)
 }
 
 // gone waits until the alarm is over.
 func (g *guards) gone(prefix string) {
 	g.t.Helper()
-	g.WaitFor("the end of the alarm of "+prefix, 30*time.Second, func() bool { return len(g.found()) == 0 })
-	g.WaitFor("the event", 30*time.Second, func() bool { return g.told(prefix, "stranger gone", "no longer seen at tor-frr (10.1.1.2)") })
+	g.WaitFor("the end of the alarm of "+prefix, siteUp, func() bool { return len(g.found()) == 0 })
+	g.WaitFor("the event", siteUp, func() bool { return g.told(prefix, "stranger gone", "no longer seen at tor-frr (10.1.1.2)") })
 }
 
 func (g *guards) told(prefix, what, detail string) bool {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rhid/internal/lab"
 )
@@ -30,13 +31,31 @@ func TestKernelModes(t *testing.T) {
 		}
 		b.configure(text)
 		b.lb.Rhid("reload")
-		b.waitAnnounced(svc)
+		for _, vip := range svc.vips() { // kernel.spacing puts a change of form off for 5 s
+			b.WaitFor(vip+" on lb1 as "+form, bankRise, func() bool {
+				return slices.ContainsFunc(b.lb.Kernel(vip), func(r lab.KernelRoute) bool { return kernelForm(r) == form })
+			})
+		}
 		for _, r := range s.run(i+1, []*bankService{svc}) {
 			t.Logf("%s, AnyIP: in order %v", form, r.ok)
 		}
-		b.waitAnnounced(svc)
 	}
+	b.waitAnnounced(svc)
 	s.address(svc)
+}
+
+// kernelForm is the form of an announcement: a tier is a next hop, in IPv6 a device.
+func kernelForm(r lab.KernelRoute) string {
+	switch {
+	case r.Proto != siteProto:
+		return ""
+	case r.Type == unix.RTN_BLACKHOLE:
+		return "blackhole"
+	case r.Via.IsValid() || r.Dev == "rhid-t0":
+		return "tier"
+	default:
+		return r.Dev
+	}
 }
 
 // address has the VIP be an address on lo. FRR prefers its connected route to the
@@ -44,7 +63,7 @@ func TestKernelModes(t *testing.T) {
 func (s *s1) address(svc *bankService) {
 	s.t.Helper()
 	s.lb.SignalAll("rhid", syscall.SIGTERM)
-	s.WaitFor("the end of rhid", 20*time.Second, func() bool { return len(s.lb.Pids("rhid")) == 0 })
+	s.WaitFor("the end of rhid", 2*siteUp, func() bool { return len(s.lb.Pids("rhid")) == 0 })
 	text := strings.Replace(s.config(), "vip: {", "vip: {mode: address, ", 1)
 	s.siteLab.run(strings.Replace(text, "from: [frr, bird]", "from: [bird]", 1))
 	for _, vip := range svc.vips() {

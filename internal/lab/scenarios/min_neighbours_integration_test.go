@@ -59,6 +59,7 @@ func TestMinNeighbours(t *testing.T) {
 
 	s.torBird.KillAll("bird")
 	holders("tor-bird is killed: lb2 has taken over, lb1 is gone from tor-frr", atLB2)
+	s.WaitFor("lb1 saying that it is withdrawn", siteUp, func() bool { return s.status().Services[0].Verdict == services.Withdraw })
 	s.standby("BGP sessions established: 1, min_neighbours is 2")
 	s.birdAgain()
 	holders("tor-bird is started: lb1 is back, lb2 is gone", atLB1)

@@ -3,7 +3,6 @@
 package scenarios
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +36,7 @@ func TestRouterText(t *testing.T) {
 	s.settled()
 	for router, peers := range map[*lab.Node][]string{s.torFRR: {"10.1.1.1", "fd00:1:1::1"}, s.torBird: {"10.1.2.1", "fd00:1:2::1"}} {
 		for _, peer := range peers {
-			if !router.BGPUp(peer) {
-				t.Errorf("%s has no session with %s", router.Name, peer)
-			}
+			s.WaitFor(router.Name+"'s session with "+peer, siteUp, func() bool { return router.BGPUp(peer) })
 		}
 	}
 	s.WaitFor("BFD of tor-frr", siteUp, func() bool {
@@ -150,7 +147,5 @@ func (s *routerText) nothingElse() {
 			s.t.Errorf("%s has a route that is no VIP: %v", n.Name, got)
 		}
 	}
-	if got := s.vias(s.branch, siteCounter); len(slices.Compact(got)) != 2 {
-		s.t.Errorf("branch has %s by %v", siteCounter, got)
-	}
+	s.waitBranch(siteCounter)
 }

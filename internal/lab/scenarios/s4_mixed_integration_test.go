@@ -3,6 +3,7 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,6 +26,8 @@ const (
 	mixedServices = 100
 	mixedVictim   = "10.255.0.250/32"
 	mixedPort     = 9300 // TCP; HTTP, UDP, DNS and TLS follow
+
+	mixedLimit = 2*500*time.Millisecond + 400*time.Millisecond + 250*time.Millisecond // interval × fall + timeout + FRR's own time
 )
 
 // mixedTypes are the checks of one service. Each service has its own, so that
@@ -156,41 +159,50 @@ func TestS4Mixed(t *testing.T) {
 	time.Sleep(time.Second)
 	alone := entries(p.Pid(), "fd")
 	h.reload(mixedConfig(mixedServices, false))
-	// A busy machine may lose probes while all begin at once, and a window of
-	// five takes 15 s to forget that.
-	h.WaitFor("all services announced", 3*siteUp, func() bool {
-		st := h.status()
-		return len(st.Services) == mixedServices+1 && !slices.ContainsFunc(st.Services, func(v control.Service) bool { return v.Verdict.String() != "announce" })
-	})
+	h.announcedAll()
 	time.Sleep(3 * time.Second) // everything that is made once is made
 
 	length, deaths := 12*time.Second, 4
 	if os.Getenv("RHID_FULL") != "" {
 		length, deaths = 10*time.Minute, 10
 	}
-	h.useOver(p, length)
+	use := h.watchUse(p, length)
 	quiet := h.deaths(victim, watch, deaths)
+	use.report()
 	h.reload(mixedConfig(mixedServices, true))
 	time.Sleep(2 * time.Second) // until all of them hang
-	hung := h.deaths(victim, watch, deaths)
-	t.Logf("death to the route's end at the router, median: %s without and %s with 60 checks that hang", ms(median(quiet)), ms(median(hung)))
-	if limit := 2*500*time.Millisecond + 400*time.Millisecond + 250*time.Millisecond; slices.Max(hung) > limit {
-		t.Errorf("a death was seen after %v, limit interval × fall + timeout + FRR's own time = %s", hung, limit)
-	}
-	down := 0
-	for _, v := range h.status().Services {
-		if strings.HasPrefix(v.Name, "svc-") && v.Verdict.String() != "announce" {
-			down++
-			t.Errorf("%s: %s, %s", v.Name, v.Verdict, v.Reason.Evidence)
+	var hung []time.Duration
+	lab.Steady(t, isoStill, func() (down []string) {
+		h.announcedAll()
+		hung = h.deaths(victim, watch, deaths)
+		for _, v := range h.status().Services {
+			if mixedDown(v) {
+				down = append(down, fmt.Sprintf("%s was touched: %s, %s", v.Name, v.Verdict, v.Reason.Evidence))
+			}
 		}
-	}
-	if down > 0 {
-		t.Errorf("%d services were touched", down)
-	}
+		return down
+	})
+	t.Logf("death to the route's end at the router, median: %s without and %s with 60 checks that hang", ms(median(quiet)), ms(median(hung)))
 
 	h.reload(mixedConfig(0, false))
-	took := h.WaitFor("nothing being left of the checks", 30*time.Second, func() bool { return entries(p.Pid(), "fd") <= alone+2 })
+	took := h.WaitFor("nothing being left of the checks", 2*siteUp, func() bool { return entries(p.Pid(), "fd") <= alone+2 })
 	t.Logf("%s after they were taken out, %d descriptors are open; there were %d before", took.Round(time.Millisecond), entries(p.Pid(), "fd"), alone)
+}
+
+// announcedAll waits until all services are announced, but for those that hang. A
+// busy machine may lose probes while all begin at once, and a window of five takes
+// 15 s to forget that.
+func (h *healthLab) announcedAll() {
+	h.t.Helper()
+	h.WaitFor("all services announced", 3*siteUp, func() bool {
+		all := h.status().Services
+		return len(all) > mixedServices && !slices.ContainsFunc(all, mixedDown)
+	})
+}
+
+// mixedDown says whether one of the hundred services is not announced.
+func mixedDown(v control.Service) bool {
+	return strings.HasPrefix(v.Name, "svc-") && v.Verdict.String() != "announce"
 }
 
 // reload has the daemon take over another configuration.
@@ -202,83 +214,118 @@ func (h *healthLab) reload(config string) {
 	h.waitEvent(since, "daemon", "reloaded", siteUp)
 }
 
-// deaths has the victim die and return, and measures each death.
+// deaths has the victim die and return, and measures each death. Where the machine
+// stood still meanwhile, one that took too long does not count.
 func (h *healthLab) deaths(victim *lab.Server, watch *lab.FIBWatch, n int) []time.Duration {
 	h.t.Helper()
 	var out []time.Duration
 	for range n {
-		watch.Reset()
-		died := time.Now()
-		victim.Stop()
-		out = append(out, watch.Wait("the victim's withdraw", 5*time.Second, isDelete).At.Sub(died))
-		victim.Resume()
-		watch.Wait("the victim's return", 5*time.Second, func(e lab.FIBEvent) bool { return e.Kind != lab.FIBDelete })
-		time.Sleep(170 * time.Millisecond) // no strobe effect
+		lab.Steady(h.t, isoStill, func() (misses []string) {
+			watch.Reset()
+			died := time.Now()
+			victim.Stop()
+			took := watch.Wait("the victim's withdraw", siteUp, isDelete).At.Sub(died)
+			victim.Resume()
+			watch.Wait("the victim's return", siteUp, func(e lab.FIBEvent) bool { return e.Kind != lab.FIBDelete })
+			time.Sleep(170 * time.Millisecond) // no strobe effect
+			if took > mixedLimit {
+				return []string{fmt.Sprintf("a death was seen after %v, limit interval × fall + timeout + FRR's own time = %v", took, mixedLimit)}
+			}
+			out = append(out, took)
+			return nil
+		})
 	}
 	return out
 }
 
-// useOver watches what the daemon uses, and fails the test when it is more in
-// the last third of the time than in the first.
-func (h *healthLab) useOver(p *lab.Proc, length time.Duration) {
-	h.t.Helper()
-	var rss, files, threads []int
-	var cpu []time.Duration
-	tick := time.NewTicker(max(300*time.Millisecond, length/600))
-	defer tick.Stop()
-	for end := time.Now().Add(length); time.Now().Before(end); <-tick.C {
-		files, threads = append(files, entries(p.Pid(), "fd")), append(threads, entries(p.Pid(), "task"))
-		rss = append(rss, residentKiB(h.t, p.Pid()))
-		cpu = append(cpu, cpuOf(h.t, p.Pid()))
+// usage is what the daemon uses over time.
+type usage struct {
+	h      *healthLab
+	length time.Duration
+	done   chan struct{}
+
+	at                  []time.Time
+	rss, files, threads []int
+	cpu                 []time.Duration
+	err                 error
+}
+
+// watchUse watches for so long what the daemon uses.
+func (h *healthLab) watchUse(p *lab.Proc, length time.Duration) *usage {
+	u := &usage{h: h, length: length, done: make(chan struct{})}
+	go func() {
+		defer close(u.done)
+		tick := time.NewTicker(max(300*time.Millisecond, length/600))
+		defer tick.Stop()
+		for end := time.Now().Add(length); u.err == nil && time.Now().Before(end); <-tick.C {
+			u.take(p.Pid())
+		}
+	}()
+	return u
+}
+
+func (u *usage) take(pid int) {
+	rss, err := residentKiB(pid)
+	cpu, cerr := cpuOf(pid)
+	u.err = errors.Join(err, cerr)
+	u.at, u.cpu, u.rss = append(u.at, time.Now()), append(u.cpu, cpu), append(u.rss, rss)
+	u.files, u.threads = append(u.files, entries(pid, "fd")), append(u.threads, entries(pid, "task"))
+}
+
+// report waits for the end, and fails the test when the daemon uses more in the
+// last third of the time than in the first. Of memory and descriptors the least
+// counts, which has what leaks and the fewest probes under way.
+func (u *usage) report() {
+	t := u.h.t
+	t.Helper()
+	<-u.done
+	third := len(u.at) / 3
+	if u.err != nil || third == 0 {
+		t.Fatalf("what rhid uses: %v, %d times", u.err, len(u.at))
 	}
-	third := len(rss) / 3
 	share := func(from, to int) float64 {
-		return 100 * float64(cpu[to]-cpu[from]) / float64(length) * float64(len(cpu)) / float64(to-from)
+		return 100 * float64(u.cpu[to]-u.cpu[from]) / float64(u.at[to].Sub(u.at[from]))
 	}
-	first, last := share(0, third), share(len(cpu)-1-third, len(cpu)-1)
-	h.t.Logf("1,000 checks of 12 types over %s: CPU %.1f %% of a core in the first third, %.1f %% in the last", length, first, last)
-	h.t.Logf("resident memory %.1f MiB, then %.1f MiB; descriptors %d, then %d (at most %d); threads %d, then %d",
-		float64(median(rss[:third]))/1024, float64(median(rss[len(rss)-third:]))/1024,
-		median(files[:third]), median(files[len(files)-third:]), slices.Max(files), median(threads[:third]), median(threads[len(threads)-third:]))
-	if last > 1.5*first+5 {
-		h.t.Errorf("CPU grows from %.1f %% to %.1f %%", first, last)
+	ends := func(all []int) (first, last int) { return slices.Min(all[:third]), slices.Min(all[len(all)-third:]) }
+	cpu, cpuEnd := share(0, third), share(len(u.at)-1-third, len(u.at)-1)
+	t.Logf("1,000 checks of 12 types over %s: CPU %.1f %% of a core in the first third, %.1f %% in the last", u.length, cpu, cpuEnd)
+	rss, rssEnd := ends(u.rss)
+	files, filesEnd := ends(u.files)
+	threads, threadsEnd := ends(u.threads)
+	t.Logf("resident memory at least %.1f MiB, then %.1f MiB; descriptors %d, then %d (at most %d); threads %d, then %d",
+		float64(rss)/1024, float64(rssEnd)/1024, files, filesEnd, slices.Max(u.files), threads, threadsEnd)
+	if cpuEnd > 1.5*cpu+5 {
+		t.Errorf("CPU grows from %.1f %% to %.1f %%", cpu, cpuEnd)
 	}
-	if a, b := median(files[:third]), median(files[len(files)-third:]); b > a+a/5+5 {
-		h.t.Errorf("open descriptors grow from %d to %d", a, b)
+	if filesEnd > files+files/5+5 {
+		t.Errorf("open descriptors grow from %d to %d", files, filesEnd)
 	}
-	if a, b := median(rss[:third]), median(rss[len(rss)-third:]); b > a+a/5 {
-		h.t.Errorf("memory grows from %d to %d KiB", a, b)
+	if rssEnd > rss+rss/5 {
+		t.Errorf("memory grows from %d to %d KiB", rss, rssEnd)
 	}
 	// How many probes are under way depends on how busy the machine is, and so
 	// do descriptors; what of them leaks shows when the checks are gone.
 }
 
 // residentKiB is the memory that a process has.
-func residentKiB(t *testing.T, pid int) int {
-	t.Helper()
+func residentKiB(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
+			return strconv.Atoi(strings.Fields(rest)[0])
 		}
 	}
-	t.Fatal("no VmRSS")
-	return 0
+	return 0, errors.New("no VmRSS")
 }
 
 // cpuOf is the time that a process has used, without its children.
-func cpuOf(t *testing.T, pid int) time.Duration {
-	t.Helper()
+func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	f := strings.Fields(rest)
@@ -286,9 +333,9 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	for _, i := range []int{11, 12} { // utime, stime: proc(5)
 		n, err := strconv.Atoi(f[i])
 		if err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 		ticks += time.Duration(n)
 	}
-	return ticks * 10 * time.Millisecond // USER_HZ is 100
+	return ticks * 10 * time.Millisecond, nil // USER_HZ is 100
 }

@@ -127,15 +127,7 @@ func (s *s5) thereBy(router, vip, what string, back time.Time, bound time.Durati
 	s.judge(fmt.Sprintf("%s → %s at %s", what, vip, router), at.Sub(back), bound)
 }
 
-// within compares a figure with its bound. judge is the same where it can be
-// measured again.
-func (s *s5) within(what string, took, bound time.Duration) {
-	s.t.Helper()
-	for _, miss := range s.miss(what, took, bound) {
-		s.t.Error(miss)
-	}
-}
-
+// judge compares a figure with its bound, which can be measured again.
 func (s *s5) judge(what string, took, bound time.Duration) {
 	s.t.Helper()
 	s.misses = append(s.misses, s.miss(what, took, bound)...)

@@ -57,10 +57,10 @@ func TestUnnumbered(t *testing.T) {
 	}
 
 	s.torFRR.Must("ip", "link", "set", "eth1", "down")
-	s.WaitFor("the session to be down", 10*time.Second, func() bool { return !s.torFRR.BGP(siteATM).Present })
+	s.WaitFor("the session to be down", siteUp, func() bool { return !s.torFRR.BGP(siteATM).Present })
 	s.torFRR.Must("ip", "link", "set", "eth1", "up")
 	began = time.Now()
-	s.WaitFor("the VIP at tor-frr again", siteUp, func() bool { return len(s.torFRR.Kernel(siteATM)) == 1 })
+	s.WaitFor("the VIP at tor-frr again", 2*siteUp, func() bool { return len(s.torFRR.Kernel(siteATM)) == 1 })
 	t.Logf("the VIP was back %v after the link", time.Since(began).Round(time.Millisecond))
 }
 
@@ -97,22 +97,23 @@ func TestUnnumberedTwins(t *testing.T) {
 		}
 		return names, refusal
 	}
-	s.WaitFor("one neighbour and one refusal", siteUp, func() bool {
-		names, why := up()
-		return len(names) == 1 && strings.Contains(why, "has the same link-local address as router "+names[0])
+	var first []string
+	var why string
+	s.WaitFor("one neighbour and one refusal", 2*siteUp, func() bool {
+		first, why = up()
+		return len(first) == 1 && strings.Contains(why, "has the same link-local address as router "+first[0])
 	})
 	s.WaitFor("an alarm that says so", siteUp, func() bool {
 		return slices.ContainsFunc(s.status().Alarms, func(a control.Alarm) bool {
 			return a.Code == "neighbour-down" && strings.Contains(a.Detail, "has the same link-local address as router ")
 		})
 	})
-	first, why := up()
 	t.Logf("neighbour %v; the other: %s", first, why)
 	other, iface := s.coreFRR, "eth3"
 	if first[0] == "right" {
 		other, iface = s.torFRR, "eth1"
 	}
-	event := s.waitEvent(0, "neighbour", "found and refused", time.Second)
+	event := s.waitEvent(0, "neighbour", "found and refused", siteUp)
 	if event.Subject != iface || !strings.Contains(event.Detail, why) {
 		t.Errorf("event %+v, want that of %s: %s", event, iface, why)
 	}
@@ -125,7 +126,7 @@ func TestUnnumberedTwins(t *testing.T) {
 	s.lb.StopRhid(rhid, siteUp) // a router that is silent counts as gone after 35 s only
 	began := time.Now()
 	s.run(text)
-	s.WaitFor("both neighbours", siteUp, func() bool { names, _ := up(); return len(names) == 2 })
+	s.WaitFor("both neighbours", 2*siteUp, func() bool { names, _ := up(); return len(names) == 2 })
 	for n, own := range map[*lab.Node]string{s.torFRR: "eth1", s.coreFRR: "eth3"} {
 		for _, vip := range []string{siteATM, siteATM6} {
 			s.WaitFor(vip+" at "+n.Name, siteUp, func() bool { return len(s.vias(n, vip)) == 1 })
