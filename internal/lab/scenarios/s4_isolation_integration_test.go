@@ -247,7 +247,9 @@ func (s *iso) flap(when string, number int) (bgp, kernel time.Duration, wrong []
 	if max(bgp, kernel) > isoLimit {
 		wrong = append(wrong, fmt.Sprintf("%s, death %d: seen after %v over BGP and %v by the kernel, limit interval × fall + timeout = %v", when, number, bgp, kernel, isoLimit))
 	}
-	updates := s.wire.Events(func(e lab.Event) bool { return e.Kind == lab.BGPUpdate && !e.Sent && len(e.Announced)+len(e.Withdrawn) > 0 }) // no End-of-RIB
+	updates := s.wire.Events(func(e lab.Event) bool {
+		return e.Kind == lab.BGPUpdate && !e.Sent && len(e.Announced)+len(e.Withdrawn) > 0
+	}) // no End-of-RIB
 	if n := len(updates); n != 2 {
 		wrong = append(wrong, fmt.Sprintf("%s, death %d: tor-frr received %d UPDATEs, want 2: the withdraw and the announcement", when, number, n))
 	}
