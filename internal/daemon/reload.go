@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -66,25 +67,30 @@ func (l *loop) tryReload(now time.Time) error {
 	return nil
 }
 
-// readingLimit is for how long the loop counts as alive while it reads a
-// configuration.
-const readingLimit = 10 * time.Second
+// makingLimit is for how long the loop counts as alive while it makes a model.
+const makingLimit = 10 * time.Second
 
-// read makes a model of the configuration file. With hundreds of services on a
-// busy host that takes longer than a lease or a BFD session lasts: the loop counts
-// as alive meanwhile, but not for ever, since a disk may hang.
+// read makes a model of the configuration file. One that cannot be read, as on a
+// disk that hangs, is a standstill like any other. With hundreds of services on a
+// busy host, though, the work behind that takes longer than a lease or a BFD
+// session lasts: meanwhile the loop counts as alive, but not for ever.
 func (l *loop) read() (m *model, err error) {
+	file := l.d.opts.File
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		var cfg *config.Config
-		if cfg, err = config.Load(l.d.opts.File); err == nil {
+		if cfg, err = config.Parse(file, data, os.ReadFile); err == nil {
 			m, err = newModel(cfg, l.d.opts.Node, l.m.found)
 		}
 	}()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	for end := time.Now().Add(readingLimit); ; {
+	for end := time.Now().Add(makingLimit); ; {
 		select {
 		case <-done:
 			return m, err
